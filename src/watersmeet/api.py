@@ -1,0 +1,228 @@
+"""What `import watersmeet` shows: `sql`, and the query that it returns.
+
+    q = wm.sql(TEXT, orders=.., customers=.., time={"orders": "ts", ..}, lateness={"orders": "10 seconds"})
+
+With Spark's streaming DataFrames the query runs on Spark (`q.writeStream`). With Arrow tables, anything that exports an
+Arrow stream (pandas, polars, DuckDB), or iterables of record batches, it runs in this process, without a JVM:
+`q.run()` returns a table, `q.stream()` yields record batches as they come out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from watersmeet.errors import JobError
+from watersmeet.lang.binder import bind
+from watersmeet.model.quantities import parse_duration
+from watersmeet.model.routing import Routing
+from watersmeet.model.schema import normal_schema
+from watersmeet.model.streams import Stream
+from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.query import Query
+from watersmeet.plan.tree import choose_tree, why_tree
+from watersmeet.runtime.checkpoint import in_memory
+from watersmeet.runtime.clock import Clock
+from watersmeet.runtime.events import Report, silent
+from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
+from watersmeet.runtime.local_sources import LocalSource, RowsSource
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.spark.query import StreamWriter
+
+DEFAULT_SLOTS = 2
+DEFAULT_GROUPS = 300
+
+
+def sql(
+    text: str,
+    *,
+    time: Mapping[str, str] | None = None,
+    lateness: Mapping[str, str | timedelta] | None = None,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    **streams: Any,
+) -> SparkQuery | LocalQuery:
+    """The query `text` over the given streams.
+
+    `time` names the event-time column of each stream (default `ts`), `lateness` how far out of order its rows may come
+    (default not at all), and `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out.
+    """
+    if not streams:
+        raise JobError("the query has no streams", hint="Pass each one by name: wm.sql(text, orders=orders_df).")
+    for setting, named in (("time", time), ("lateness", lateness)):
+        for name in named or ():
+            if name not in streams:
+                raise JobError(f'{setting} names unknown stream "{name}"', detail=f"Streams: {', '.join(streams)}.")
+    delays = {name: _duration(value, name) for name, value in (lateness or {}).items()}
+
+    def declare(schemas: Mapping[str, pa.Schema]) -> dict[str, Stream]:
+        return {
+            name: Stream(name, schema, (time or {}).get(name, "ts"), delays.get(name, timedelta(0)))
+            for name, schema in schemas.items()
+        }
+
+    if all(_is_dataframe(stream) for stream in streams.values()):
+        from watersmeet.runtime.spark.sources import arrow_schema
+
+        schemas = {name: arrow_schema(frame) for name, frame in streams.items()}
+        return SparkQuery(bind(text, declare(schemas), functions or {}), streams)
+    if any(_is_dataframe(stream) for stream in streams.values()):
+        raise JobError("some streams are Spark DataFrames and some are not", hint="Use one kind for all of them.")
+    inputs = {name: _LocalInput.of(name, data) for name, data in streams.items()}
+    query = bind(text, declare({name: entry.schema for name, entry in inputs.items()}), functions or {})
+    return LocalQuery(query, inputs)
+
+
+def _duration(value: str | timedelta, stream: str) -> timedelta:
+    return value if isinstance(value, timedelta) else parse_duration(value, f'lateness of stream "{stream}"')
+
+
+def _is_dataframe(value: Any) -> bool:
+    return type(value).__module__.startswith("pyspark.")
+
+
+class _Explained:
+    """What both kinds of query can say about themselves."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the results."""
+        return self.query.output_schema
+
+    def physical(self, plan: str = "auto") -> PhysicalPlan:
+        return lay_out(self.query, choose_tree(self.query, plan))
+
+    def explain(self, plan: str = "auto") -> str:
+        """How the query would run, as text."""
+        from watersmeet.plan.explain import explain_text
+
+        return explain_text(self.physical(plan), why_tree(self.query, plan))
+
+
+class SparkQuery(_Explained):
+    """A query over streaming DataFrames."""
+
+    def __init__(self, query: Query, frames: Mapping[str, Any]) -> None:
+        super().__init__(query)
+        self._frames = frames
+
+    @property
+    def writeStream(self) -> StreamWriter:  # noqa: N802 - named as in PySpark
+        """Where the results go, and how the query runs: as `DataFrame.writeStream`."""
+        from watersmeet.runtime.spark.query import StreamWriter
+
+        return StreamWriter(self.query, self._frames)
+
+
+class LocalQuery(_Explained):
+    """A query over Arrow data, run in this process."""
+
+    def __init__(self, query: Query, inputs: Mapping[str, _LocalInput]) -> None:
+        super().__init__(query)
+        self._inputs = inputs
+
+    def run(
+        self,
+        *,
+        plan: str = "auto",
+        slots: int = DEFAULT_SLOTS,
+        groups: int = DEFAULT_GROUPS,
+        batch_rows: int | None = None,
+        report: Report = silent,
+        clock: Clock | None = None,
+    ) -> pa.Table:
+        """The whole answer as a table. For options see `stream`."""
+        batches = self.stream(
+            plan=plan, slots=slots, groups=groups, batch_rows=batch_rows, report=report, clock=clock
+        )
+        return pa.Table.from_batches(batches, schema=self.schema)
+
+    def stream(
+        self,
+        *,
+        plan: str = "auto",
+        slots: int = DEFAULT_SLOTS,
+        groups: int = DEFAULT_GROUPS,
+        batch_rows: int | None = None,
+        report: Report = silent,
+        clock: Clock | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The answer, a record batch at a time, as the input is read.
+
+        A batch takes the next record batch of every stream; tables are cut into pieces of `batch_rows` rows (default:
+        one piece). `report` is called with an event for each batch, as `watersmeet run --json` prints them.
+        """
+        check_slots(slots, groups)
+        physical = self.physical(plan)
+        results = MemoryResults()
+        checkpoint = in_memory(self.query, physical.tree, Routing.even(groups, slots))
+        sources: dict[str, LocalSource] = {
+            entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows))
+            for entry in self.query.inputs
+        }
+        run = LocalRun(physical, checkpoint, results)
+        try:
+            for _ in run_batches(run, sources, lambda record: None, report, clock=clock):
+                yield from results.taken()
+        finally:
+            run.close()
+
+
+def check_slots(slots: int, groups: int) -> None:
+    """Refuse a number of slots or groups that cannot be."""
+    if slots < 1 or groups < slots:
+        raise JobError(
+            f"{slots} slots cannot share {groups} groups",
+            detail="There is at least one slot, and at least one group for each slot.",
+        )
+
+
+class _LocalInput:
+    """A stream given as Arrow data: its schema, and its record batches in order."""
+
+    def __init__(self, schema: pa.Schema, table: pa.Table | None, batches: Iterable[pa.RecordBatch]) -> None:
+        self.schema = normal_schema(schema)
+        self._table = table
+        self._batches = batches
+
+    @classmethod
+    def of(cls, name: str, data: Any) -> _LocalInput:
+        if isinstance(data, pa.RecordBatch):
+            data = pa.Table.from_batches([data])
+        elif not isinstance(data, (pa.Table, pa.RecordBatchReader)) and hasattr(data, "__arrow_c_stream__"):
+            data = pa.table(data)
+        if isinstance(data, pa.Table):
+            return cls(data.schema, data, ())
+        if isinstance(data, pa.RecordBatchReader):
+            return cls(data.schema, None, data)
+        if isinstance(data, Iterable):
+            rest = iter(data)
+            first = next(rest, None)
+            if isinstance(first, pa.RecordBatch):
+                return cls(first.schema, None, itertools.chain([first], rest))
+            if first is None:
+                raise JobError(
+                    f'stream "{name}" has no record batches',
+                    hint="An empty stream still needs a schema: pass an empty Arrow table.",
+                )
+        raise JobError(
+            f'stream "{name}" is a {type(data).__name__}',
+            detail="A stream is a Spark streaming DataFrame, an Arrow table, anything that exports an Arrow stream, "
+            "or an iterable of record batches.",
+        )
+
+    def batches(self, batch_rows: int | None) -> Iterable[pa.RecordBatch]:
+        if self._table is None:
+            return self._batches
+        step = batch_rows or max(1, self._table.num_rows)
+        whole = self._table.combine_chunks()
+        return (
+            whole.slice(start, step).combine_chunks().to_batches()[0] for start in range(0, whole.num_rows, step)
+        )

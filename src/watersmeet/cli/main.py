@@ -1,0 +1,77 @@
+"""The command `watersmeet`: one module a verb, and the one place where errors become messages and exit codes.
+
+Exit codes: 0 success, 1 a fault, 2 a mistake of the user's, 130 interrupted, 141 the reader of our output went away.
+A traceback appears only if the environment has `WATERSMEET_TRACE=1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from contextlib import suppress
+from importlib import metadata
+
+from watersmeet.cli import explain, generate, run, state
+from watersmeet.errors import InternalError, WatersmeetError
+
+# Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
+VERBS = (run, explain, generate, state)
+
+TRACE = "WATERSMEET_TRACE"
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line `argv`, or that of the process, and return the exit code."""
+    args = make_parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()  # so that a reader who has gone shows here, not when the interpreter ends
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return BROKEN_PIPE
+    except WatersmeetError as error:
+        return _fail(error)
+    except Exception as error:
+        return _fail(
+            InternalError(
+                f"internal error: {type(error).__name__}: {error}",
+                hint=f"Run it again with {TRACE}=1 to see where it happened, and report it.",
+            )
+        )
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="watersmeet", description="Adaptive multi-way stream joins.")
+    parser.add_argument("--version", action="version", version=f"watersmeet {_version()}")
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for verb in VERBS:
+        verb.add_parser(verbs)
+    return parser
+
+
+def _fail(error: WatersmeetError) -> int:
+    if os.environ.get(TRACE) == "1":
+        traceback.print_exc()
+    print(error.render(), file=sys.stderr)
+    return error.exit_code
+
+
+def _discard_output() -> None:
+    """Let the interpreter flush what is left into nothing when it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _version() -> str:
+    try:
+        return metadata.version("watersmeet")
+    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        return "(not installed)"

@@ -1,0 +1,125 @@
+"""`watersmeet run`: runs a job and shows its events, as JSON lines, as plain lines, or live on a terminal.
+
+The runtime tells what happens in event dicts; this module only shows them. With `--json` nothing but events goes to
+stdout. Notes go to stderr, once, before the start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from watersmeet.cli.terminal import make_table, size_text
+from watersmeet.config import Job, load_job
+
+if TYPE_CHECKING:
+    from watersmeet.cli.terminal import SubParsers
+    from watersmeet.runtime.events import Event, Report
+
+COLUMNS = ("batch", "rows in", "rows out", "rows/s", "seconds", "state rows", "active")
+BATCHES_SHOWN = 15  # fits a small terminal with the summary
+
+
+def add_parser(subparsers: SubParsers) -> None:
+    parser = subparsers.add_parser("run", help="run a job")
+    parser.add_argument("job", help="the TOML job file")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line on stdout, nothing else")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting of the job")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    job = load_job(args.job, args.set)
+    for note in job.notes():
+        print(f"note: {note}", file=sys.stderr)
+    run_job = runner(job)
+    if args.json:
+        run_job(job, report_json)
+    elif sys.stdout.isatty():
+        with live_report() as report:
+            run_job(job, report)
+    else:
+        run_job(job, report_lines)
+    return 0
+
+
+def runner(job: Job) -> Callable[[Job, Report], object]:
+    """The function that runs `job`; a job of the local runtime never imports pyspark."""
+    if job.run.runtime == "local":
+        from watersmeet.runtime import local
+
+        return local.run_job
+    from watersmeet.runtime.spark import job as spark_job
+
+    return spark_job.run_job
+
+
+def report_json(event: Event) -> None:
+    if event["event"] != "start":
+        print(json.dumps(event, default=str), flush=True)
+
+
+def report_lines(event: Event) -> None:
+    match event["event"]:
+        case "start":
+            print(f"plan {event['plan']}", flush=True)
+        case "batch":
+            cells = zip(COLUMNS, batch_cells(event), strict=True)
+            print(", ".join(f"{name} {cell}" for name, cell in cells), flush=True)
+        case "end":
+            print(summary(event), flush=True)
+
+
+@contextmanager
+def live_report() -> Iterator[Report]:
+    """A table of the last batches that is redrawn in place, and a closing summary."""
+    recent: deque[tuple[str, ...]] = deque(maxlen=BATCHES_SHOWN)
+    closing: list[Text] = []
+    with Live(console=Console(highlight=False), auto_refresh=False) as live:
+
+        def report(event: Event) -> None:
+            if event["event"] == "batch":
+                recent.append(batch_cells(event))
+            elif event["event"] == "end":
+                closing.append(Text(summary(event)))
+            live.update(Group(make_table(COLUMNS, list(recent), right=COLUMNS), *closing), refresh=True)
+
+        yield report
+
+
+def batch_cells(event: Event) -> tuple[str, ...]:
+    return (
+        str(event["batch"]),
+        f"{event['rows_in']:,}",
+        f"{event['rows_out']:,}",
+        rate_text(event["rows_in"], event["seconds"]),
+        f"{event['seconds']:.2f}",
+        f"{event['state_rows']:,}",
+        size_text(event["active_bytes"]),
+    )
+
+
+def summary(event: Event) -> str:
+    return (
+        f"done: {event['batches']:,} batches, {event['rows_in']:,} rows in, {event['rows_out']:,} rows out, "
+        f"{event['rows_late']:,} late, {event['seconds']:.2f} seconds, "
+        f"{rate_text(event['rows_in'], event['seconds'])} rows/s"
+    )
+
+
+def rate_text(rows: int, seconds: float) -> str:
+    """Rows per second; a dash when no time has passed.
+
+    >>> rate_text(3000, 1.5), rate_text(3000, 0.0)
+    ('2,000', '-')
+    """
+    return f"{rows / seconds:,.0f}" if seconds > 0 else "-"

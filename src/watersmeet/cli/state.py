@@ -1,0 +1,183 @@
+"""`watersmeet state ls|show`: what a checkpoint holds. Reads manifests only; takes no lock and changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from watersmeet.cli.terminal import make_table, output_console, size_text, time_text
+from watersmeet.errors import CheckpointError
+from watersmeet.model.routing import GroupRange, count_groups
+from watersmeet.model.segments import Segment
+from watersmeet.state.files import Folder
+from watersmeet.state.manifest import Manifest, StreamProgress
+from watersmeet.state.table import read_versions
+
+if TYPE_CHECKING:
+    from watersmeet.cli.terminal import SubParsers
+
+
+def add_parser(subparsers: SubParsers) -> None:
+    parser = subparsers.add_parser("state", help="show what a checkpoint holds")
+    verbs = parser.add_subparsers(title="what to show", metavar="ls | show", required=True)
+    listing = verbs.add_parser("ls", help="the versions that can be read, newest last")
+    listing.add_argument("checkpoint", help="the checkpoint folder")
+    listing.set_defaults(run=list_versions)
+    show = verbs.add_parser("show", help="one version: query, plan, routing, streams, states, segments")
+    show.add_argument("checkpoint", help="the checkpoint folder")
+    show.add_argument("--version", type=int, help="the version to show (default: the newest)")
+    show.add_argument("--json", action="store_true", help="the manifest as JSON")
+    show.set_defaults(run=show_version)
+
+
+def list_versions(args: argparse.Namespace) -> int:
+    manifests = _read(args.checkpoint)
+    console = output_console()
+    columns = ("version", "batch", "state rows", "segments", "active", "rows in", "rows out", "rows late")
+    console.print(make_table(columns, [_version_cells(manifest) for manifest in manifests], right=columns))
+    last = manifests[-1]
+    console.print(
+        f"\n{len(manifests)} versions can be read; the newest, {last.version}, is the state after "
+        f"{_batch_text(last)}: {last.rows_in:,} rows in, {last.rows_out:,} out, {last.rows_late:,} late"
+    )
+    return 0
+
+
+def show_version(args: argparse.Namespace) -> int:
+    manifest = _pick(_read(args.checkpoint), args.version)
+    if args.json:
+        print(json.dumps(manifest.to_json(), indent=2))
+    else:
+        _show(manifest, output_console())
+    return 0
+
+
+def _read(checkpoint: str) -> list[Manifest]:
+    root = Folder(f"{checkpoint.rstrip('/')}/state")
+    manifests = list(read_versions(root))
+    if manifests:
+        return manifests
+    if root.local and not os.path.isdir(Folder(checkpoint).path()):
+        raise CheckpointError(
+            f'there is no checkpoint "{checkpoint}"',
+            detail=f"Looked for the folder {Folder(checkpoint).path()}.",
+            hint='Give the folder that "checkpoint" names in [run] of the job file.',
+        )
+    raise CheckpointError(
+        f'folder "{checkpoint}" holds no state',
+        detail=f"There is no snapshot in {root.path('snapshots')}.",
+        hint='Give the folder that "checkpoint" names in [run]; a run writes its state there when it starts.',
+    )
+
+
+def _pick(manifests: Sequence[Manifest], version: int | None) -> Manifest:
+    if version is None:
+        return manifests[-1]
+    for manifest in manifests:
+        if manifest.version == version:
+            return manifest
+    raise CheckpointError(
+        f"version {version} cannot be read",
+        detail=f"The versions that can be read are {manifests[0].version} to {manifests[-1].version}.",
+    )
+
+
+def _version_cells(manifest: Manifest) -> tuple[str, ...]:
+    return (
+        str(manifest.version),
+        "-" if manifest.batch is None else str(manifest.batch.number),
+        f"{manifest.state_rows:,}",
+        f"{len(manifest.segments):,}",
+        size_text(manifest.active_bytes),
+        f"{manifest.rows_in:,}",
+        f"{manifest.rows_out:,}",
+        f"{manifest.rows_late:,}",
+    )
+
+
+def _show(manifest: Manifest, console: Console) -> None:
+    console.print(f"version {manifest.version}, after {_batch_text(manifest)}")
+    console.print(f"plan {manifest.plan}")
+    console.print("query")
+    console.print(Text("\n".join(f"  {line}" for line in manifest.query.text.strip().splitlines())))
+    slots = range(manifest.routing.slots)
+    sections = (
+        ("routing", ("slot", "groups", "which"), [_slot_cells(manifest, slot) for slot in slots]),
+        (
+            "streams",
+            ("stream", "rows", "late", "newest time", "files", "declared as"),
+            [_stream_cells(manifest, name, progress) for name, progress in manifest.streams.items()],
+        ),
+        ("states", ("state", "segments", "rows", "bytes"), _state_rows(manifest)),
+        (
+            "segments",
+            ("segment", "state", "rows", "bytes", "groups", "generation", "tier", "first expiry", "last expiry"),
+            [_segment_cells(segment) for segment in manifest.segments.values()],
+        ),
+    )
+    for title, columns, rows in sections:
+        console.print(f"\n{title}")
+        console.print(make_table(columns, rows, right=_NUMBERS) if rows else "  none")
+    if manifest.batch is not None:
+        batch = manifest.batch
+        console.print(
+            f"\nlast batch {batch.number}: {batch.rows_in:,} rows in, {batch.rows_out:,} out, "
+            f"{batch.rows_late:,} late, {len(batch.results)} result files"
+        )
+
+
+_NUMBERS = ("rows", "late", "files", "bytes", "generation", "slot")
+
+
+def _batch_text(manifest: Manifest) -> str:
+    return "no batch yet" if manifest.batch is None else f"batch {manifest.batch.number}"
+
+
+def _slot_cells(manifest: Manifest, slot: int) -> tuple[str, ...]:
+    groups = manifest.routing.owned_by(slot)
+    return str(slot), str(count_groups(groups)), _groups_text(groups)
+
+
+def _stream_cells(manifest: Manifest, name: str, progress: StreamProgress) -> tuple[str, ...]:
+    declared = manifest.query.streams.get(name, "-")
+    files = str(len(progress.files))
+    return name, f"{progress.rows:,}", f"{progress.late:,}", time_text(progress.newest), files, declared
+
+
+def _state_rows(manifest: Manifest) -> list[tuple[str, ...]]:
+    states: dict[str, list[Segment]] = {}
+    for segment in manifest.segments.values():
+        states.setdefault(segment.state, []).append(segment)
+    return [
+        (name, str(len(held)), f"{sum(s.live_rows for s in held):,}", size_text(sum(s.live_bytes for s in held)))
+        for name, held in sorted(states.items())
+    ]
+
+
+def _segment_cells(segment: Segment) -> tuple[str, ...]:
+    return (
+        segment.id,
+        segment.state,
+        f"{segment.live_rows:,}",
+        size_text(segment.live_bytes),
+        _groups_text(segment.groups),
+        str(segment.generation),
+        segment.tier,
+        time_text(segment.min_expiry),
+        time_text(segment.max_expiry),
+    )
+
+
+def _groups_text(groups: Sequence[GroupRange]) -> str:
+    """Ranges of groups, both ends included.
+
+    >>> _groups_text([(0, 150), (160, 161)])
+    '0-149, 160'
+    """
+    return ", ".join(str(low) if high == low + 1 else f"{low}-{high - 1}" for low, high in groups) or "none"

@@ -1,0 +1,64 @@
+"""How the commands write to a terminal: sizes, times, and tables that do not fold where nobody looks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.filesize import pick_unit_and_suffix
+from rich.table import Table
+
+if TYPE_CHECKING:
+    SubParsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_UNITS = ["B", "KB", "MB", "GB", "TB"]
+_NEVER = (1 << 63) - 1
+
+
+def size_text(size_bytes: int) -> str:
+    """A size with 1 KB = 1024 bytes, as settings are read.
+
+    >>> size_text(500), size_text(1536), size_text(5 << 20)
+    ('500 B', '1.5 KB', '5.0 MB')
+    """
+    unit, suffix = pick_unit_and_suffix(size_bytes, _UNITS, 1024)
+    return f"{size_bytes} B" if unit == 1 else f"{size_bytes / unit:,.1f} {suffix}"
+
+
+def time_text(time_us: int | None) -> str:
+    """An event time, which is kept in microseconds of UTC.
+
+    >>> time_text(1_500_000), time_text(None), time_text((1 << 63) - 1)
+    ('1970-01-01 00:00:01.500000', '-', 'never')
+    """
+    if time_us is None:
+        return "-"
+    if time_us >= _NEVER:
+        return "never"
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)
+    except OverflowError:  # integer event times need not be dates
+        return str(time_us)
+    return moment.replace(tzinfo=None).isoformat(sep=" ")
+
+
+def output_console() -> Console:
+    """Standard output; wide where it is no terminal, so that lines stay whole for other programs."""
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = 10_000
+    return console
+
+
+def make_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> Table:
+    """A table of text; the columns named in `right` hold numbers."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table

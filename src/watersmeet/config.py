@@ -1,0 +1,466 @@
+"""The job file: TOML text to frozen settings, every mistake told with what was expected.
+
+`load_job(path, overrides)` reads a file, `parse_job(text, origin, overrides)` a text. An override is `"run.slots=4"`:
+it replaces one value before anything is checked. Paths in a job are left as written: a relative one is relative to the
+current folder, never to the job file. Nothing is opened but the job file itself; the query is not parsed here.
+
+To add a setting: a field in its dataclass, its key in `SECTIONS`, its line in the function that reads the section, and
+a row in `docs/job-file.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.errors import JobError, did_you_mean
+from watersmeet.lang.types import parse_schema
+from watersmeet.model.quantities import parse_bytes, parse_duration
+from watersmeet.model.streams import Stream
+
+# The keys of each section; "" is the top of the file, "streams.*" any one stream.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "": ("query", "streams", "sink", "run", "adapt", "spark"),
+    "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
+    "sink": ("format", "path", "late"),
+    "run": ("runtime", "checkpoint", "slots", "groups", "memory", "trigger", "cache"),
+    "adapt": ("plan", "spill"),
+}
+RUNTIMES = ("spark", "local")
+FILE_FORMATS = ("parquet", "csv", "json")  # all that the local runtime reads; on Spark they need a path
+GENERATED_FORMATS = ("synthetic", "nexmark")  # these know their schema
+SINK_FORMATS = ("parquet", "noop")
+SPILL_POLICIES = (
+    "bottom-up",
+    "local-output",
+    "global-output",
+    "global-output-penalty",
+    "inactive-or-unproductive",
+    "adaptive-global-flush",
+    "random",
+    "largest",
+    "high-output-first",
+    "hash-merge",
+    "rate-based",
+    "off",
+)
+# Adaptations of the design that this version does not have.
+LATER_ADAPTATIONS = ("flush", "merge", "migrate", "balance", "ring", "force")
+AVAILABLE_NOW = "available-now"
+
+OptionValue = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """`[streams.NAME]`: where a stream's rows come from."""
+
+    name: str
+    format: str
+    schema: pa.Schema
+    path: str | None = None
+    time: str = "ts"
+    lateness: timedelta = timedelta(0)
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SinkConfig:
+    """`[sink]`: where results go, and late rows if a folder is given for them."""
+
+    format: str = "parquet"
+    path: str | None = None
+    late: str | None = None
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """`[run]`. `memory` is in bytes, None = unlimited; `trigger` None = all there is, then end."""
+
+    runtime: str = "spark"
+    checkpoint: str | None = None
+    slots: int = 2
+    groups: int = 300
+    memory: int | None = None
+    trigger: timedelta | None = None
+    cache: str | None = None
+
+
+@dataclass(frozen=True)
+class AdaptConfig:
+    """`[adapt]`: the plan to run (see `plan.tree.choose_tree`), and the spill policy, which has no effect yet."""
+
+    plan: str = "auto"
+    spill: str = "global-output-penalty"
+
+
+@dataclass(frozen=True)
+class SparkConfig:
+    """`[spark]`: the master, and Spark settings by their full names."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A whole job, checked as far as it can be without reading the query or a source."""
+
+    path: str  # of the job file
+    query: str
+    sources: Mapping[str, SourceConfig]
+    sink: SinkConfig
+    run: RunConfig
+    adapt: AdaptConfig
+    spark: SparkConfig
+
+    def streams(self) -> dict[str, Stream]:
+        """The streams that the query may read, by name."""
+        return {s.name: Stream(s.name, s.schema, s.time, s.lateness) for s in self.sources.values()}
+
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know before the job starts: settings that are accepted and not acted on yet."""
+        if self.run.memory is None:
+            return ()
+        return ("memory is measured and reported; spilling is not in this version, so the budget is not enforced",)
+
+
+def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
+    """The job in the file at `path`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise JobError(
+            f'job file "{path}" does not exist',
+            detail=f"Looked for {Path(path).absolute()}.",
+            hint="Give the path of a TOML job file.",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise JobError(f'job file "{path}" is not UTF-8 text', detail=f"{error}.") from None
+    except OSError as error:
+        raise JobError(f'job file "{path}" cannot be read', detail=f"{error.strerror}.") from None
+    return parse_job(text, str(path), overrides)
+
+
+def parse_job(text: str, origin: str, overrides: Sequence[str] = ()) -> Job:
+    """The job that `text` describes; `origin` names it in errors, `overrides` are `section.key=value`."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise JobError(f'job file "{origin}" is not valid TOML', detail=_point_at(text, str(error))) from None
+    for override in overrides:
+        _merge(data, _parse_override(override), override)
+    return _read_job(data, origin)
+
+
+def _point_at(text: str, message: str) -> str:
+    place = re.search(r"at line (\d+), column (\d+)", message)
+    if place is None:
+        return f"{message}."
+    line, column = int(place[1]), int(place[2])
+    label = f"line {line}: "
+    written = text.split("\n")[line - 1] if line <= text.count("\n") + 1 else ""
+    return f"{message}.\n  {label}{written}\n  {' ' * (len(label) + column - 1)}^"
+
+
+def _parse_override(override: str) -> dict[str, Any]:
+    """The override as a nested table. A value that is not TOML is taken as text.
+
+    >>> _parse_override("run.slots=4"), _parse_override("adapt.plan=((A B) C)")
+    ({'run': {'slots': 4}}, {'adapt': {'plan': '((A B) C)'}})
+    """
+    try:
+        return tomllib.loads(override)
+    except tomllib.TOMLDecodeError:
+        key, equals, value = override.partition("=")
+    try:
+        if equals:
+            return tomllib.loads(f"{key} = {json.dumps(value.strip(), ensure_ascii=False)}")
+    except tomllib.TOMLDecodeError:
+        pass
+    raise JobError(
+        f'setting "{override}" cannot be read',
+        detail="A setting is a section, a dot, a key, an equals sign and a value.",
+        hint="For example --set run.slots=4.",
+    )
+
+
+def _merge(data: dict[str, Any], change: Mapping[str, Any], override: str) -> None:
+    for key, value in change.items():
+        if not isinstance(value, dict) or key not in data:
+            data[key] = value
+        elif isinstance(data[key], dict):
+            _merge(data[key], value, override)
+        else:
+            raise JobError(
+                f'setting "{override}" goes inside a value', detail=f'"{key}" is {_kind(data[key])}, not a section.'
+            )
+
+
+def _read_job(data: dict[str, Any], origin: str) -> Job:
+    top = _Section("", data)
+    query = top.text("query")
+    if query is None or not query.strip():
+        raise JobError(
+            f'job file "{origin}" has no query',
+            detail='The top of the file, before the first section, holds query = "SELECT ..".'
+            if query is None
+            else "The text is empty.",
+        )
+    streams = top.table("streams")
+    if not streams:
+        raise JobError(
+            f'job file "{origin}" has no streams',
+            detail="Each stream that the query reads has a section [streams.NAME].",
+        )
+    run = _read_run(_Section("run", top.table("run")))
+    job = Job(
+        path=origin,
+        query=query,
+        sources={name: _read_source(name, streams, run.runtime) for name in streams},
+        sink=_read_sink(_Section("sink", top.table("sink"))),
+        run=run,
+        adapt=_read_adapt(top.table("adapt")),
+        spark=_read_spark(top.table("spark")),
+    )
+    job.streams()  # a stream checks its event-time column when it is made
+    return job
+
+
+def _read_source(name: str, streams: Mapping[str, Any], runtime: str) -> SourceConfig:
+    if not isinstance(streams[name], dict):
+        raise JobError(
+            f'"{name}" in [streams] is {_kind(streams[name])}, not a section',
+            hint=f"Each stream has a section of its own: [streams.{name}].",
+        )
+    section = _Section(f"streams.{name}", streams[name])
+    format_ = section.text("format")
+    if format_ is None:
+        raise section.lacks("format", "It says where the rows come from: parquet, csv, json, or a Spark source.")
+    if runtime == "local" and format_ not in FILE_FORMATS:
+        raise JobError(
+            f'format "{format_}" of stream "{name}" is not for the local runtime',
+            detail=f"The local runtime reads {', '.join(FILE_FORMATS)}.",
+            hint=did_you_mean(format_, FILE_FORMATS) or 'Use runtime = "spark" in [run].',
+        )
+    path = section.text("path")
+    if path is None and format_ in FILE_FORMATS:
+        raise section.lacks("path", f"It is the file or folder that holds the {format_} files.")
+    schema_text = section.text("schema")
+    if schema_text is not None:
+        schema = parse_schema(schema_text, what=f'schema of stream "{name}"')
+    elif format_ in GENERATED_FORMATS:
+        schema = _generated_schema(name, format_)
+    else:
+        raise section.lacks("schema", 'It lists the columns, as in "k BIGINT, v BIGINT, ts TIMESTAMP".')
+    lateness = section.text("lateness")
+    return SourceConfig(
+        name=name,
+        format=format_,
+        schema=schema,
+        path=path,
+        time=section.text_or("time", SourceConfig.time),
+        lateness=timedelta(0) if lateness is None else parse_duration(lateness, f'lateness of stream "{name}"'),
+        options=_flatten(section.table("options"), f"options of [streams.{name}]"),
+    )
+
+
+def _generated_schema(name: str, format_: str) -> pa.Schema:
+    from watersmeet.generate import nexmark  # only jobs with such a source pay for the import
+
+    if format_ == "nexmark":
+        return nexmark.schema_of(name)
+    return pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
+
+
+def _read_sink(section: _Section) -> SinkConfig:
+    sink = SinkConfig(
+        format=section.choice("format", SINK_FORMATS, SinkConfig.format),
+        path=section.text("path"),
+        late=section.text("late"),
+    )
+    if sink.format == "parquet" and sink.path is None:
+        raise section.lacks("path", "It is the folder that the results go to.", 'To discard them: format = "noop".')
+    return sink
+
+
+def _read_run(section: _Section) -> RunConfig:
+    memory = section.get("memory", (str, int))
+    trigger = section.text_or("trigger", AVAILABLE_NOW)
+    run = RunConfig(
+        runtime=section.choice("runtime", RUNTIMES, RunConfig.runtime),
+        checkpoint=section.text("checkpoint"),
+        slots=section.positive("slots", RunConfig.slots),
+        groups=section.positive("groups", RunConfig.groups),
+        memory=None if memory is None else parse_bytes(memory, "memory"),
+        trigger=None if trigger == AVAILABLE_NOW else _read_trigger(trigger),
+        cache=section.text("cache"),
+    )
+    if run.groups < run.slots:
+        raise JobError(
+            "there are fewer groups than slots",
+            detail=f"[run] has groups = {run.groups} and slots = {run.slots}; every slot needs a group of its own.",
+            hint=f"The default is groups = {RunConfig.groups}; many times the slots is best.",
+        )
+    if run.runtime == "spark" and run.checkpoint is None:
+        raise section.lacks(
+            "checkpoint",
+            "The spark runtime keeps its state and its progress in that folder.",
+            'For example checkpoint = "ck". The local runtime can do without.',
+        )
+    return run
+
+
+def _read_trigger(text: str) -> timedelta:
+    try:
+        return parse_duration(text, "trigger")
+    except JobError as error:
+        hint = did_you_mean(text, [AVAILABLE_NOW])
+        raise JobError(
+            f'trigger "{text}" is neither "{AVAILABLE_NOW}" nor a duration',
+            detail=error.detail,
+            hint=hint or error.hint,
+        ) from None
+
+
+def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
+    for key in data:
+        if key in LATER_ADAPTATIONS:
+            raise JobError(
+                f'"{key}" in [adapt] is not supported yet',
+                detail=f"This version has {' and '.join(SECTIONS['adapt'])} in [adapt].",
+                hint=f'Remove "{key}" from the job file.',
+            )
+    section = _Section("adapt", data)
+    plan = section.text_or("plan", AdaptConfig.plan)
+    return AdaptConfig(
+        # The plan never changes during a run yet, so to switch that off leaves the choice at the start.
+        plan=AdaptConfig.plan if plan == "off" else plan,
+        spill=section.choice("spill", SPILL_POLICIES, AdaptConfig.spill),
+    )
+
+
+def _read_spark(data: Mapping[str, Any]) -> SparkConfig:
+    master = data.get("master", SparkConfig.master)
+    if not isinstance(master, str):
+        raise _wrong_type("master", "[spark]", "a string", master)
+    conf = _flatten({key: value for key, value in data.items() if key != "master"}, "[spark]")
+    for key in conf:
+        if not key.startswith("spark."):
+            raise JobError(
+                f'"{key}" in [spark] is not a Spark setting',
+                detail='Beside "master", the keys of [spark] are names of Spark settings, which begin with "spark.".',
+                hint=did_you_mean(key, ["master"]) or f'For example "spark.{key}" = ..',
+            )
+    return SparkConfig(master, {key: _spark_text(value) for key, value in conf.items()})
+
+
+def _spark_text(value: OptionValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _flatten(data: Mapping[str, Any], where: str, prefix: str = "") -> dict[str, OptionValue]:
+    """Dotted keys that were not quoted make nested tables in TOML; join them again.
+
+    >>> _flatten({"spark": {"sql": {"ansi": True}}, "spark.ui.enabled": False}, "[spark]")
+    {'spark.sql.ansi': True, 'spark.ui.enabled': False}
+    """
+    result: dict[str, OptionValue] = {}
+    for key, value in data.items():
+        if isinstance(value, dict):
+            result |= _flatten(value, where, f"{prefix}{key}.")
+        elif isinstance(value, str | int | float | bool):
+            result[prefix + key] = value
+        else:
+            raise _wrong_type(prefix + key, where, "a string, a number or true or false", value)
+    return result
+
+
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "true or false"),  # before int: a bool is an int to Python
+    (int, "an integer"),
+    (float, "a number"),
+    (str, "a string"),
+    (dict, "a section"),
+    (list, "a list"),
+)
+
+
+def _kind(value: object) -> str:
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), "a date or time")
+
+
+def _wrong_type(key: str, where: str, expected: str, value: object) -> JobError:
+    return JobError(
+        f'"{key}" in {where} is {_kind(value)}, not {expected}',
+        detail=f"It reads {json.dumps(value, default=str)}.",
+    )
+
+
+class _Section:
+    """A table of the file, with its name for messages. Refuses keys that it does not have when it is made."""
+
+    def __init__(self, name: str, data: Mapping[str, Any]) -> None:
+        self.data = data
+        self.where = f"[{name}]" if name else "the top of the file"
+        known = SECTIONS["streams.*" if name.startswith("streams.") else name]
+        for key in data:
+            if key not in known:
+                raise JobError(
+                    f'unknown key "{key}" in {self.where}',
+                    detail=f"Its keys are {', '.join(known)}.",
+                    hint=did_you_mean(key, known) or _belongs(key),
+                )
+
+    def get(self, key: str, kinds: tuple[type, ...]) -> Any:
+        """The value, None where there is none; of one of `kinds`, or refused."""
+        value = self.data.get(key)
+        if value is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
+            return value
+        raise _wrong_type(key, self.where, " or ".join(name for kind, name in _KINDS if kind in kinds), value)
+
+    def text(self, key: str) -> str | None:
+        value: str | None = self.get(key, (str,))
+        return value
+
+    def text_or(self, key: str, default: str) -> str:
+        value = self.text(key)
+        return default if value is None else value
+
+    def table(self, key: str) -> dict[str, Any]:
+        return self.get(key, (dict,)) or {}
+
+    def positive(self, key: str, default: int) -> int:
+        value: int | None = self.get(key, (int,))
+        if value is not None and value < 1:
+            raise JobError(f'"{key}" in {self.where} is {value}', detail="It must be 1 or more.")
+        return default if value is None else value
+
+    def choice(self, key: str, known: Sequence[str], default: str) -> str:
+        value = self.text_or(key, default)
+        if value not in known:
+            raise JobError(
+                f'unknown {key} "{value}" in {self.where}',
+                detail=f"It is one of {', '.join(known)}.",
+                hint=did_you_mean(value, known),
+            )
+        return value
+
+    def lacks(self, key: str, detail: str, hint: str | None = None) -> JobError:
+        return JobError(f'{self.where} has no "{key}"', detail=detail, hint=hint)
+
+
+def _belongs(key: str) -> str | None:
+    """A hint for a key that stands in the wrong section."""
+    homes = [f"[{name}]" for name, keys in SECTIONS.items() if name and key in keys]
+    if key == "query":
+        return '"query" belongs at the top of the file, before the first section.'
+    return f'"{key}" belongs in {" or ".join(homes)}.'.replace("streams.*", "streams.NAME") if homes else None

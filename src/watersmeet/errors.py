@@ -1,0 +1,150 @@
+"""Every error that Watersmeet raises on purpose, in one tree sorted by whose move it is.
+
+A message has a primary line (short, lower case, no full stop), and where they help a detail and a hint. The classes
+carry them as fields; `render()` puts them together for a terminal. `exit_code` is what the command line returns.
+
+- `UserError`: the user's move. Exit code 2.
+  - `QueryError`: the query text; points into it.
+  - `JobError`: the job file, an option or an argument.
+  - `InputError`: a source's data: missing, unreadable, or not of the declared schema.
+  - `CheckpointError`: this checkpoint cannot serve this run (in use, of another query, of a newer format).
+- `StateConflictError`: another commit came first; refresh and try again. Exit code 1.
+- `ResourceError`: the operator's move: disk full, a segment missing or corrupt. Exit code 1.
+- `InternalError`: ours. Exit code 1.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class WatersmeetError(Exception):
+    """The root of the tree: a primary line, and optionally a detail and a hint."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, primary: str, *, detail: str | None = None, hint: str | None = None) -> None:
+        super().__init__(primary, detail, hint)
+        self.primary = primary
+        self.detail = detail
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (rebuild, (type(self), self.__dict__.copy()))
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self) -> str:
+        """The whole message, a line for each part.
+
+        >>> print(JobError('unknown key "slotz" in [run]', hint='Did you mean "slots"?').render())
+        error: unknown key "slotz" in [run]
+        hint: Did you mean "slots"?
+        """
+        lines = [f"error: {self.primary}"]
+        if self.detail:
+            lines.append(f"detail: {self.detail}")
+        if self.hint:
+            lines.append(f"hint: {self.hint}")
+        return "\n".join(lines)
+
+
+def rebuild(kind: type[WatersmeetError], fields: dict[str, object]) -> WatersmeetError:
+    # Errors cross process boundaries (from Spark's Python workers), and subclasses take other arguments.
+    error = kind.__new__(kind)
+    error.__dict__.update(fields)
+    error.args = (fields.get("primary"), fields.get("detail"), fields.get("hint"))
+    return error
+
+
+class UserError(WatersmeetError):
+    """The user can mend it."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of the query text: offsets of its first character and of the one after its last."""
+
+    start: int
+    end: int
+
+
+class QueryError(UserError):
+    """The query text is wrong or asks for something that is not supported; points at the place."""
+
+    def __init__(
+        self,
+        primary: str,
+        *,
+        text: str = "",
+        span: Span | None = None,
+        detail: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(primary, detail=detail, hint=hint)
+        self.text = text
+        self.span = span
+
+    def render(self) -> str:
+        """Primary line, the line of the query with the place underlined, detail, hint.
+
+        >>> print(QueryError('stream "A" has no column "x"', text="SELECT A.x\\nFROM A", span=Span(7, 10)).render())
+        error: stream "A" has no column "x"
+          line 1: SELECT A.x
+                         ^^^
+        """
+        first, *rest = super().render().split("\n")
+        return "\n".join([first, *_underline(self.text, self.span), *rest])
+
+
+def _underline(text: str, span: Span | None) -> list[str]:
+    if span is None or not text:
+        return []
+    line_start = text.rfind("\n", 0, span.start) + 1
+    line_end = text.find("\n", span.start)
+    line_end = len(text) if line_end < 0 else line_end
+    label = f"  line {text.count(chr(10), 0, line_start) + 1}: "
+    width = max(1, min(span.end, line_end) - span.start)
+    # Tabs are kept in the padding so that the mark stands under its place whatever the terminal makes of them.
+    padding = "".join(c if c == "\t" else " " for c in text[line_start : span.start])
+    return [label + text[line_start:line_end], " " * len(label) + padding + "^" * width]
+
+
+class JobError(UserError):
+    """The job file, an option or a command-line argument is wrong."""
+
+
+class InputError(UserError):
+    """A source cannot be read, or its data is not what its schema says."""
+
+
+class CheckpointError(UserError):
+    """The checkpoint cannot serve this run: in use, of another query, or of a newer format."""
+
+
+class StateConflictError(WatersmeetError):
+    """Another commit took this version number first; refresh and try again."""
+
+
+class ResourceError(WatersmeetError):
+    """The machine failed us: no space, a segment missing or corrupt. An operator's move."""
+
+
+class InternalError(WatersmeetError):
+    """A promise of ours does not hold. Please report it."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint with the nearest known name, or None when nothing is near.
+
+    >>> did_you_mean("prise", ["auction", "price", "ts"])
+    'Did you mean "price"?'
+    """
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f'Did you mean "{near[0]}"?' if near else None

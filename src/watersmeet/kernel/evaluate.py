@@ -1,0 +1,262 @@
+"""Computes scalar expressions on record batches, a column at a time.
+
+`FUNCTIONS` maps every function name that a `Call` may carry to its implementation. AND, OR and NOT follow SQL's
+three-valued logic. Division by zero and modulo zero give NULL. Integer arithmetic is checked: an overflow is an
+InputError and never wraps round. Every argument is computed for every row, also in the branches of CASE that a row
+does not take. Literals stay Arrow scalars for as long as they can; nothing loops over rows in Python.
+
+NaN is compared as IEEE says: it equals nothing, not even itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.errors import InputError, QueryError
+from watersmeet.kernel.casting import Value, cast
+from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, PythonCall, describe
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
+    """The value of `expr` for each row of `batch`, whose columns are named "alias.name".
+
+    >>> batch = pa.record_batch({"A.v": [1, None, 3]})
+    >>> evaluate(Call("add", (Column("A", "v", pa.int64()), Literal(1, pa.int64())), pa.int64()), batch).to_pylist()
+    [2, None, 4]
+    """
+    return _as_array(_compute_or_explain(expr, batch), batch.num_rows)
+
+
+def matches(predicates: Sequence[Expr], batch: pa.RecordBatch) -> Mask | None:
+    """Which rows of `batch` satisfy all `predicates`; NULL does not satisfy. None when there are no predicates."""
+    if not predicates:
+        return None
+    mask = np.ones(batch.num_rows, dtype=np.bool_)
+    for predicate in predicates:
+        value = _compute_or_explain(predicate, batch)
+        if isinstance(value, pa.Scalar):
+            mask &= value.as_py() is True
+        else:
+            mask &= value.fill_null(False).to_numpy(zero_copy_only=False)
+        if not mask.any():
+            break
+    return mask
+
+
+def _compute_or_explain(expr: Expr, batch: pa.RecordBatch) -> Value:
+    try:
+        return _compute(expr, batch)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise InputError(
+            f"cannot compute {describe(expr)}",
+            detail=f"{str(error).rstrip('.')}.",
+            hint="Filter out or cast the values that do not fit.",
+        ) from error
+
+
+def _compute(expr: Expr, batch: pa.RecordBatch) -> Value:
+    match expr:
+        case Column():
+            return batch.column(expr.field_name)
+        case Literal():
+            return pa.scalar(expr.value, expr.type)
+        case Cast():
+            return cast(_compute(expr.arg, batch), expr.type)
+        case Call():
+            args = [_compute(arg, batch) for arg in expr.args]
+            return cast(FUNCTIONS[expr.function](*args), expr.type)
+        case PythonCall():
+            return _call_python(expr, [evaluate(arg, batch) for arg in expr.args], batch.num_rows)
+
+
+def _call_python(expr: PythonCall, args: list[pa.Array], rows: int) -> pa.Array:
+    result = expr.function(*args)
+    if isinstance(result, np.ndarray) and result.dtype == np.bool_ and result.ndim == 1:
+        result = pa.array(result)
+    if isinstance(result, pa.ChunkedArray):
+        result = pa.concat_arrays(result.chunks) if result.num_chunks else pa.array([], result.type)
+    if not isinstance(result, pa.Array):
+        given = (
+            f"{type(result).__name__} of {result.dtype}" if isinstance(result, np.ndarray) else type(result).__name__
+        )
+    elif not pa.types.is_boolean(result.type):
+        given = f"an Arrow array of {result.type}"
+    elif len(result) != rows:
+        given = f"{len(result)} values for {rows} rows"
+    else:
+        return result
+    raise QueryError(
+        f'registered function "{expr.name}" gave no boolean array',
+        detail=f"It gave {given}; it must give an Arrow or numpy array of booleans, one for each row.",
+    )
+
+
+def _as_array(value: Value, rows: int) -> pa.Array:
+    return pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value
+
+
+def _zero_as_null(value: Value) -> Value:
+    zero = pa.scalar(0, pa.int64()).cast(value.type)
+    return pc.if_else(pc.equal(value, zero), pa.scalar(None, value.type), value)
+
+
+def _divide(left: Value, right: Value) -> Value:
+    return pc.divide(left, _zero_as_null(right))
+
+
+def _modulo(left: Value, right: Value) -> Value:
+    # Arrow has no remainder. The sign follows the dividend, as in SQL (fmod), not the divisor (numpy's mod).
+    right = _zero_as_null(right)
+    null = pc.or_(pc.is_null(left), pc.is_null(right))
+    kind = left.type
+    one = pa.scalar(1, pa.int64()).cast(kind)
+    values = np.fmod(_numbers(pc.coalesce(left, one)), _numbers(pc.coalesce(right, one)))
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return pa.scalar(None if null.as_py() else values.item(), kind)
+    return pc.if_else(null, pa.scalar(None, kind), pa.array(values, kind))
+
+
+def _numbers(value: Value) -> Any:
+    return np.asarray(value.as_py()) if isinstance(value, pa.Scalar) else value.to_numpy(zero_copy_only=False)
+
+
+def _wide(kernel: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    """`kernel` on decimals with room for any result; the cast to the bound type then checks that it fits."""
+
+    def run(left: Value, right: Value) -> Value:
+        return kernel(*(value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in (left, right)))
+
+    return run
+
+
+def _in(value: Value, *items: Value) -> Value:
+    if not all(isinstance(item, pa.Scalar) for item in items):
+        return reduce(pc.or_kleene, (pc.equal(value, item) for item in items))
+    known = [item for item in items if item.is_valid]
+    found = pc.is_in(value, value_set=pa.array([item.as_py() for item in known], value.type))
+    otherwise = pa.scalar(None if len(known) < len(items) else False, pa.bool_())
+    return pc.if_else(pc.is_null(value), pa.scalar(None, pa.bool_()), pc.if_else(found, True, otherwise))
+
+
+def _case(*args: Value) -> Value:
+    *branches, result = args  # condition, value, condition, value, .., value otherwise
+    for i in range(len(branches) - 2, -1, -2):
+        result = pc.if_else(pc.coalesce(branches[i], pa.scalar(False)), branches[i + 1], result)
+    return result
+
+
+def _nullif(left: Value, right: Value, result: Value) -> Value:
+    equal = pc.coalesce(pc.equal(left, right), pa.scalar(False))
+    return pc.if_else(equal, pa.scalar(None, result.type), result)
+
+
+def _best(better: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+    # Not min_element_wise: it has no kernel for timestamps.
+    def pick(left: Value, right: Value) -> Value:
+        return pc.if_else(pc.coalesce(better(right, left), pc.is_null(left)), right, left)
+
+    return lambda *args: reduce(pick, args)
+
+
+def _like(value: Value, pattern: Value, *, ignore_case: bool = False) -> Value:
+    if not pattern.is_valid:
+        return pa.scalar(None, pa.bool_())
+    return pc.match_like(value, pattern.as_py(), ignore_case=ignore_case)
+
+
+def _round(value: Value, digits: Value) -> Value:
+    if not digits.is_valid:
+        return pa.scalar(None, value.type)
+    if pa.types.is_decimal(value.type):
+        value = value.cast(pa.decimal256(value.type.precision + 1, value.type.scale))  # 9.9 rounds to 10.0
+    return pc.round(value, digits.as_py(), "half_towards_infinity")
+
+
+def _to_whole(kernel: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    def run(value: Value) -> Value:
+        if pa.types.is_decimal(value.type):
+            value = value.cast(pa.decimal256(value.type.precision + 1, value.type.scale))
+        return kernel(value)
+
+    return run
+
+
+def _ln(value: Value) -> Value:
+    return pc.ln(pc.if_else(pc.less_equal(value, pa.scalar(0.0)), pa.scalar(None, pa.float64()), value))
+
+
+def _concat(*args: Value) -> Value:
+    return pc.binary_join_element_wise(*args, "", null_handling="emit_null")
+
+
+def _substring(value: Value, start: Value, length: Value | None = None) -> Value:
+    if not start.is_valid or (length is not None and not length.is_valid):
+        return pa.scalar(None, pa.string())
+    first = start.as_py()
+    first = first - 1 if first > 0 else first  # counts from 1, or from the end; 0 means 1, as in Spark
+    if length is None:
+        return pc.utf8_slice_codeunits(value, first)
+    stop = first + max(0, length.as_py())
+    if first < 0 <= stop:
+        return pc.utf8_slice_codeunits(value, first)
+    return pc.utf8_slice_codeunits(value, first, stop)
+
+
+def _trim(kernel: Callable[..., Value]) -> Callable[[Value, Value], Value]:
+    return lambda value, characters: kernel(value, characters=characters.as_py())
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "add": pc.add_checked,
+    "subtract": pc.subtract_checked,
+    "multiply": pc.multiply_checked,
+    "add_decimal": _wide(pc.add),
+    "subtract_decimal": _wide(pc.subtract),
+    "multiply_decimal": _wide(pc.multiply),
+    "divide": _divide,
+    "modulo": _modulo,
+    "negate": pc.negate_checked,
+    "equal": pc.equal,
+    "not_equal": pc.not_equal,
+    "less": pc.less,
+    "less_equal": pc.less_equal,
+    "greater": pc.greater,
+    "greater_equal": pc.greater_equal,
+    "and": pc.and_kleene,
+    "or": pc.or_kleene,
+    "not": pc.invert,
+    "is_null": pc.is_null,
+    "is_not_null": pc.is_valid,
+    "in": _in,
+    "like": _like,
+    "ilike": lambda value, pattern: _like(value, pattern, ignore_case=True),
+    "case": _case,
+    "coalesce": pc.coalesce,
+    "nullif": _nullif,
+    "least": _best(pc.less),
+    "greatest": _best(pc.greater),
+    "abs": pc.abs_checked,
+    "round": _round,
+    "floor": _to_whole(pc.floor),
+    "ceil": _to_whole(pc.ceil),
+    "sqrt": pc.sqrt,
+    "power": pc.power,
+    "exp": pc.exp,
+    "ln": _ln,
+    "lower": pc.utf8_lower,
+    "upper": pc.utf8_upper,
+    "length": pc.utf8_length,
+    "trim": _trim(pc.utf8_trim),
+    "ltrim": _trim(pc.utf8_ltrim),
+    "rtrim": _trim(pc.utf8_rtrim),
+    "concat": _concat,
+    "substring": _substring,
+}

@@ -1,0 +1,90 @@
+"""From rows of a stream to rows of a port: filtered, keyed, hashed, sorted, cut by slot.
+
+A row with a NULL key can never join and goes no further. Late rows (older than the watermark as of the batch before,
+or without an event time) are set apart before anything else looks at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from watersmeet.kernel.evaluate import evaluate, matches
+from watersmeet.kernel.hashing import hash_keys, integers
+from watersmeet.kernel.rows import Int64Array, hash_slice, sort_by_hash, take
+from watersmeet.model.routing import Routing
+from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
+
+
+@dataclass(frozen=True)
+class Punctual:
+    """A batch of one stream without its late rows, with what was seen on the way."""
+
+    rows: pa.RecordBatch
+    times: Int64Array
+    late: pa.RecordBatch | None
+    newest: int | None  # the largest event time, late rows included
+
+
+def set_late_apart(batch: pa.RecordBatch, time: str, watermark: int | None) -> Punctual:
+    """Split `batch` into rows that may join and rows that came too late."""
+    column = batch.column(time)
+    times = integers(column)
+    if column.null_count == 0:
+        newest = int(times.max()) if len(times) else None
+        if watermark is None or not len(times) or int(times.min()) >= watermark:
+            return Punctual(batch, times, None, newest)
+        on_time = times >= watermark
+    else:
+        known = pc.is_valid(column).to_numpy(zero_copy_only=False)
+        newest = int(times[known].max()) if known.any() else None
+        on_time = known if watermark is None else known & (times >= watermark)
+    keep = np.flatnonzero(on_time)
+    late = take(batch, np.flatnonzero(~on_time))
+    return Punctual(take(batch, keep), times[keep], late if late.num_rows else None, newest)
+
+
+def prepare(punctual: Punctual, leaf: LeafPort) -> pa.RecordBatch:
+    """The rows of `leaf`'s port, sorted by hash."""
+    batch = punctual.rows.rename_columns([f"{leaf.alias}.{name}" for name in punctual.rows.schema.names])
+    names, arrays = list(batch.schema.names), list(batch.columns)
+    names.append(time_field(leaf.alias))
+    arrays.append(pa.array(punctual.times))
+    batch = pa.RecordBatch.from_arrays(arrays, names=names)
+    mask = matches(leaf.filters, batch)
+    if mask is not None and not mask.all():
+        batch = take(batch, np.flatnonzero(mask))
+    for name, expr in leaf.computed:
+        batch = batch.append_column(name, evaluate(expr, batch))
+    return keyed(batch, leaf.state.key_fields, leaf.state.fields)
+
+
+def keyed(
+    batch: pa.RecordBatch, key_fields: tuple[str, ...], fields: tuple[tuple[str, pa.DataType], ...]
+) -> pa.RecordBatch:
+    """`fields` of the rows whose key has no NULL, with the hash of the key in front, sorted by it."""
+    keys = [batch.column(name) for name in key_fields]
+    if any(key.null_count for key in keys):
+        valid = np.ones(batch.num_rows, dtype=bool)
+        for key in keys:
+            valid &= pc.is_valid(key).to_numpy(zero_copy_only=False)
+        batch = take(batch, np.flatnonzero(valid))
+        keys = [batch.column(name) for name in key_fields]
+    columns = [batch.column(name) for name, _ in fields]
+    hashed = pa.RecordBatch.from_arrays(
+        [pa.array(hash_keys(keys)), *columns],
+        schema=pa.schema([(HASH_FIELD, pa.uint64()), *fields]),
+    )
+    return sort_by_hash(hashed)
+
+
+def cut(batch: pa.RecordBatch, routing: Routing) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The slices of a sorted batch that go to each slot. No row is copied."""
+    for slot, groups in routing.pieces:
+        piece = hash_slice(batch, *routing.hash_range(groups))
+        if piece.num_rows:
+            yield slot, piece

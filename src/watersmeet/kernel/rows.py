@@ -1,0 +1,68 @@
+"""Batches of rows as the kernel knows them: Arrow record batches sorted by `#h`.
+
+Helpers that gather, concatenate and slice such batches. All of them are pure and none loops over rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.kernel.hashing import UInt64Array
+from watersmeet.plan.physical import HASH_FIELD
+
+Int64Array = npt.NDArray[np.int64]
+
+
+def hashes(batch: pa.RecordBatch) -> UInt64Array:
+    """The hash column as an array that shares the batch's memory."""
+    result: UInt64Array = batch.column(HASH_FIELD).to_numpy()
+    return result
+
+
+def int_column(batch: pa.RecordBatch, name: str) -> Int64Array:
+    """A column of 64-bit integers without NULLs as an array that shares the batch's memory."""
+    result: Int64Array = batch.column(name).to_numpy()
+    return result
+
+
+def take(batch: pa.RecordBatch, rows: Int64Array) -> pa.RecordBatch:
+    return batch.take(pa.array(rows))
+
+
+def concat(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """All rows of `batches`, in order, as one batch."""
+    if not batches:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def merge_sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """All rows of `batches`, each sorted by hash, as one batch sorted by hash; equal hashes keep their order.
+
+    A stable sort finds the sorted runs and merges them, so the cost is linear in the rows.
+    """
+    batches = [batch for batch in batches if batch.num_rows]
+    whole = concat(batches, schema)
+    if len(batches) < 2:
+        return whole
+    return take(whole, np.argsort(hashes(whole), kind="stable"))
+
+
+def sort_by_hash(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of `batch` in order of their hash."""
+    values = hashes(batch)
+    if len(values) < 2 or bool(np.all(values[1:] >= values[:-1])):
+        return batch
+    return take(batch, np.argsort(values))
+
+
+def hash_slice(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
+    """The rows whose hash lies in [low, high); `high` may be 2**64. No row is copied."""
+    values = hashes(batch)
+    start = int(np.searchsorted(values, np.uint64(low))) if low > 0 else 0
+    end = int(np.searchsorted(values, np.uint64(high))) if high < 1 << 64 else len(values)
+    return batch.slice(start, end - start)

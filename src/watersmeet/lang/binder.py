@@ -1,0 +1,254 @@
+"""Query text to a bound `Query`: every name resolved, every expression typed, every conjunct in its place.
+
+What is not supported is refused with a QueryError that points at the place and says what is supported. Nothing is
+optimised here.
+
+Output columns are named by their alias (AS), else by the column's name, else by their SQL text. `*` and `A.*` name
+columns by their own names; a name that occurs in two of the inputs which the stars of the select list cover is
+written alias_name for each of them, such as `A_k` and `B_k`. Two outputs of one name, in any case, are an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from sqlglot import TokenType, exp
+
+from watersmeet.errors import Span, did_you_mean
+from watersmeet.lang import dialect
+from watersmeet.lang.conjuncts import SortedConjuncts, connected_inputs, sort_conjuncts
+from watersmeet.lang.dialect import parse, window_of
+from watersmeet.lang.scalars import ScalarBinder
+from watersmeet.lang.scope import Scope, ScopeInput, match_name
+from watersmeet.lang.source import Source
+from watersmeet.model.expressions import Column, Expr
+from watersmeet.model.streams import Stream, Unbounded
+from watersmeet.plan.query import OutputColumn, Query, QueryInput
+
+_NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+_SUPPORTED_ARGS = ("expressions", "from_", "joins", "where")
+_CLAUSES: dict[str, tuple[str, tuple[TokenType, ...]]] = {
+    "with_": ("WITH", (TokenType.WITH,)),
+    "distinct": ("DISTINCT", (TokenType.DISTINCT,)),
+    "group": ("GROUP BY", (TokenType.GROUP_BY,)),
+    "having": ("HAVING", (TokenType.HAVING,)),
+    "windows": ("WINDOW", (TokenType.WINDOW,)),
+    "qualify": ("QUALIFY", (TokenType.QUALIFY,)),
+    "order": ("ORDER BY", (TokenType.ORDER_BY,)),
+    "sort": ("SORT BY", (TokenType.SORT_BY,)),
+    "cluster": ("CLUSTER BY", (TokenType.CLUSTER_BY,)),
+    "distribute": ("DISTRIBUTE BY", (TokenType.DISTRIBUTE_BY,)),
+    "limit": ("LIMIT", (TokenType.LIMIT, TokenType.FETCH)),
+    "offset": ("OFFSET", (TokenType.OFFSET,)),
+    "laterals": ("LATERAL VIEW", (TokenType.LATERAL,)),
+}
+_SET_OPERATIONS = (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT)
+_JOIN_WORDS = frozenset(
+    ("INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "LATERAL")
+)
+_JOINS = "Streams are joined by comma or [INNER] JOIN .. ON, with equalities between them."
+
+
+def bind(
+    text: str, streams: Mapping[str, Stream], functions: Mapping[str, Callable[..., Any]] = _NO_FUNCTIONS
+) -> Query:
+    """The query that `text` asks over `streams`; `functions` are registered Python predicates, by name."""
+    tree, source = parse(text, functions)
+    select = _check_statement(tree, source)
+    from_clause = select.args.get("from_")
+    if from_clause is None:
+        source.refuse("the query has no FROM", None, detail=dialect.SUPPORTED)
+    entries: list[ScopeInput] = []
+    conditions: list[tuple[exp.Expr, str]] = []
+    for table, condition in _flatten_joins(from_clause.this, select.args.get("joins") or [], source):
+        entries.append(_bind_table(table, streams, entries, source))
+        if condition is not None:
+            conditions.append((condition, "ON"))
+    if where := select.args.get("where"):
+        conditions.append((where.this, "WHERE"))
+    if len(entries) < 2:
+        source.refuse("a join needs two streams or more", entries[0].table, detail=_JOINS)
+
+    scope = Scope(source, tuple(entries))
+    scalars = ScalarBinder(scope, functions)
+    bound = [scalars.condition(node, what) for node, what in conditions]
+    outputs = _bind_select(select, scalars)
+    conjuncts = sort_conjuncts(bound, [entry.alias for entry in entries])
+    _check_connected(scope, conjuncts)
+    inputs = tuple(QueryInput(e.alias, e.stream, e.window, conjuncts.filters[e.alias]) for e in entries)
+    return Query(text, inputs, conjuncts.keys, conjuncts.predicates, outputs)
+
+
+def _check_statement(tree: exp.Expr, source: Source) -> exp.Select:
+    if isinstance(tree, exp.SetOperation):
+        source.refuse(f"{tree.key.upper()} is not supported", source.find(_SET_OPERATIONS), detail=dialect.SUPPORTED)
+    if not isinstance(tree, exp.Select):
+        first = source.tokens[0]
+        source.refuse("a query must be a SELECT", Span(first.start, first.end + 1), detail=dialect.SUPPORTED)
+    for arg, (name, kinds) in _CLAUSES.items():
+        if tree.args.get(arg):
+            source.refuse(f"{name} is not supported", source.find(kinds), detail=dialect.SUPPORTED)
+    for arg, value in tree.args.items():
+        if value and arg not in _SUPPORTED_ARGS:
+            at = source.span(value) if isinstance(value, exp.Expr) else None
+            source.refuse(f"{arg.strip('_').upper()} is not supported", at, detail=dialect.SUPPORTED)
+    return tree
+
+
+def _flatten_joins(
+    first: exp.Expr, joins: list[exp.Join], source: Source
+) -> Iterator[tuple[exp.Expr, exp.Expr | None]]:
+    """Each table of the FROM clause with its ON condition; inner joins may be nested, and the order says nothing."""
+    yield first, None
+    for nested in first.args.get("joins") or []:
+        yield from _flatten_join(nested, source)
+    for join in joins:
+        yield from _flatten_join(join, source)
+
+
+def _flatten_join(join: exp.Join, source: Source) -> Iterator[tuple[exp.Expr, exp.Expr | None]]:
+    words = _join_words(join.this, source)
+    spoken = source.slice(words).upper() if words else ","
+    if isinstance(join.this, exp.Table) and spoken not in (",", "JOIN", "INNER JOIN"):
+        source.refuse(f"{spoken} is not supported", words, detail=_JOINS)
+    if using := join.args.get("using"):
+        start = source.span(using[0]).start
+        keyword = next(token for token in source.tokens_before(start) if token.text.upper() == "USING")
+        end = source.text.find(")", source.span(using[-1]).end) + 1
+        source.refuse(
+            "USING is not supported",
+            Span(keyword.start, end),
+            detail=_JOINS,
+            hint=f"Write ON with both sides, such as ON a.{using[0].name} = b.{using[0].name}.",
+        )
+    yield join.this, join.args.get("on")
+    for nested in join.this.args.get("joins") or []:
+        yield from _flatten_join(nested, source)
+
+
+def _join_words(table: exp.Expr, source: Source) -> Span | None:
+    """The keywords that join `table` to what stands before it; None for a comma."""
+    before = list(source.tokens_before(source.span(table).start))
+    while before and before[0].token_type == TokenType.L_PAREN:
+        before.pop(0)
+    if not before or before[0].token_type == TokenType.COMMA:
+        return None
+    start = before[0]
+    for token in before[1:]:
+        if token.text.upper() not in _JOIN_WORDS:
+            break
+        start = token
+    return Span(start.start, before[0].end + 1)
+
+
+def _bind_table(table: exp.Expr, streams: Mapping[str, Stream], others: list[ScopeInput], source: Source) -> ScopeInput:
+    if isinstance(table, exp.Query):
+        source.refuse("subqueries are not supported", table, detail=dialect.SUPPORTED)
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        source.refuse("FROM takes streams only", table, detail=dialect.SUPPORTED)
+    if table.args.get("db") or any(table.args.get(arg) for arg in ("sample", "pivots", "version", "when", "hints")):
+        source.refuse(f'cannot read "{source.slice(source.span(table))}" as a stream', table, detail=dialect.SUPPORTED)
+    found = match_name(table.this, streams)
+    if len(found) != 1:
+        source.refuse(
+            f'unknown stream "{table.name}"',
+            table.this,
+            detail=f"The streams are {', '.join(streams)}.",
+            hint=did_you_mean(table.name, streams),
+        )
+    clause = window_of(table, source)
+    if clause is not None and clause.window is None:
+        source.refuse(
+            "[ROWS n] windows are not supported", clause.span, detail="A window is [RANGE n UNIT] or [UNBOUNDED]."
+        )
+    alias = table.alias or found[0]
+    named = table.args["alias"].this if table.alias else table.this
+    if any(other.alias.lower() == alias.lower() for other in others):
+        source.refuse(
+            f'two inputs are named "{alias}"', named, hint=f"Give each its own alias, such as {table.name} {alias}2."
+        )
+    if "." in alias:
+        source.refuse(f'alias "{alias}" holds a dot', named)
+    return ScopeInput(alias, streams[found[0]], clause.window if clause and clause.window else Unbounded(), table)
+
+
+def _check_connected(scope: Scope, conjuncts: SortedConjuncts) -> None:
+    first, *rest = scope.inputs
+    reached = connected_inputs(conjuncts.keys, first.alias)
+    apart = [entry for entry in rest if entry.alias not in reached]
+    if not apart:
+        return
+    names = ", ".join(f'"{entry.alias}"' for entry in apart)
+    if not conjuncts.keys:
+        primary = f'no equality joins "{first.alias}" with {names}'
+    else:
+        primary = f"no equality connects {names} with the other inputs"
+    scope.source.refuse(
+        primary,
+        apart[0].table,
+        detail="The inputs of a join must be connected by equalities of a type that can be a key: integers, strings, "
+        "dates, timestamps, decimals or binary, and not FLOAT, DOUBLE or BOOLEAN.",
+        hint=f"Add an equality on a column of {apart[0].alias} to WHERE.",
+    )
+
+
+def _bind_select(select: exp.Select, scalars: ScalarBinder) -> tuple[OutputColumn, ...]:
+    source = scalars.source
+    spans = source.select_items()
+    if len(spans) != len(select.expressions) or not spans:
+        empty = next((span for span in spans if source.slice(span).upper() in (",", "FROM")), None)
+        source.refuse("cannot read the select list", empty, detail="It is expressions with commas between them, or *.")
+    expanded = [
+        each
+        for node, span in zip(select.expressions, spans, strict=True)
+        if _is_star(node)
+        for each in _star_inputs(node, span, scalars.scope)
+    ]
+    shared = Counter(
+        name.lower() for entry in {e.alias: e for e in expanded}.values() for name in entry.stream.schema.names
+    )
+    outputs: list[OutputColumn] = []
+    seen: dict[str, str] = {}
+    for node, span in zip(select.expressions, spans, strict=True):
+        for name, expr in _bind_item(node, span, scalars, shared):
+            if name.lower() in seen:
+                source.refuse(
+                    f'two output columns are named "{name}"',
+                    span,
+                    hint=f"Rename one, such as {source.slice(span)} AS x.",
+                )
+            seen[name.lower()] = name
+            outputs.append(OutputColumn(name, expr))
+    return tuple(outputs)
+
+
+def _bind_item(node: exp.Expr, span: Span, scalars: ScalarBinder, shared: Counter[str]) -> Iterator[tuple[str, Expr]]:
+    if _is_star(node):
+        for entry in _star_inputs(node, span, scalars.scope):
+            for name in entry.stream.schema.names:
+                yield (f"{entry.alias}_{name}" if shared[name.lower()] > 1 else name), entry.column(name)
+        return
+    aliased = isinstance(node, exp.Alias)
+    expr = scalars.value(node.this if aliased else node)
+    if aliased:
+        yield node.alias, expr
+    else:
+        yield (expr.name if isinstance(expr, Column) else scalars.source.slice(span)), expr
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
+
+
+def _star_inputs(node: exp.Expr, span: Span, scope: Scope) -> tuple[ScopeInput, ...]:
+    star = node if isinstance(node, exp.Star) else node.this
+    if any(star.args.values()):
+        _refuse_star(span, scope)
+    return scope.inputs if star is node else (scope.input(node.args["table"]),)
+
+
+def _refuse_star(span: Span, scope: Scope) -> NoReturn:
+    scope.source.refuse("* takes no EXCEPT, REPLACE or RENAME", span, detail="List the columns instead.")

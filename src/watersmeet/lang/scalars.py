@@ -1,0 +1,451 @@
+"""Turns the syntax tree of a scalar expression into a typed `Expr`, or says what is wrong with it and where.
+
+Integer arithmetic is done in BIGINT. `/` gives DOUBLE, also between integers and between decimals. The functions are
+listed in `lang/functions.py`; the rules for mixed types are in `lang/coercion.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from functools import reduce
+from typing import Any, NoReturn
+
+import pyarrow as pa
+from sqlglot import exp
+
+from watersmeet.errors import did_you_mean
+from watersmeet.lang import types
+from watersmeet.lang.coercion import (
+    as_decimal_type,
+    coerce,
+    common_type,
+    common_type_of,
+    decimal_type,
+    is_comparable,
+    is_moment,
+    is_number,
+    is_soft,
+    is_text,
+    plain,
+    settle,
+)
+from watersmeet.lang.functions import FUNCTIONS, NAMES
+from watersmeet.lang.scope import Scope, match_name
+from watersmeet.lang.source import Source
+from watersmeet.lang.types import DURATION, TIMESTAMP, sql_type
+from watersmeet.model.expressions import Call, Cast, Expr, Literal, PythonCall
+from watersmeet.model.quantities import UNIT_MICROSECONDS, unit_microseconds
+
+BOOL = pa.bool_()
+COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "equal",
+    exp.NEQ: "not_equal",
+    exp.LT: "less",
+    exp.LTE: "less_equal",
+    exp.GT: "greater",
+    exp.GTE: "greater_equal",
+}
+ARITHMETIC: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Add: ("add", "+"),
+    exp.Sub: ("subtract", "-"),
+    exp.Mul: ("multiply", "*"),
+    exp.Div: ("divide", "/"),
+    exp.Mod: ("modulo", "%"),
+}
+SUPPORTED = (
+    "Expressions take columns, literals, + - * / %, comparisons, AND, OR, NOT, IS [NOT] NULL, IN, BETWEEN, LIKE, CASE, "
+    f"CAST and the functions {', '.join(NAMES)}."
+)
+
+
+@dataclass(frozen=True)
+class ScalarBinder:
+    """Binds expressions in one scope; `functions` are the predicates that the user registered."""
+
+    scope: Scope
+    functions: Mapping[str, Callable[..., Any]]
+
+    @property
+    def source(self) -> Source:
+        return self.scope.source
+
+    def condition(self, node: exp.Expr, what: str) -> Expr:
+        """`node`, which must be a boolean; `what` names the place in the error."""
+        expr = self.operand(node)
+        if pa.types.is_null(expr.type):
+            return Literal(None, BOOL)
+        if not pa.types.is_boolean(expr.type):
+            self.source.refuse(
+                f"{what} needs a condition, not a value of type {sql_type(expr.type)}",
+                node,
+                detail="A condition is a comparison, or anything else of type BOOLEAN.",
+            )
+        return expr
+
+    def value(self, node: exp.Expr) -> Expr:
+        """`node` as it stands alone: in the select list, or as the argument of a registered function."""
+        return settle([self._bind(node)])[0]
+
+    def operand(self, node: exp.Expr) -> Expr:
+        """`node` as part of a larger expression; literals such as 1.5 are not settled yet."""
+        return plain(self._bind(node))
+
+    def unify(self, nodes: Sequence[exp.Expr], what: str) -> list[Expr]:
+        """`nodes` brought to their common type."""
+        exprs = self._read_moments([self.operand(node) for node in nodes], nodes)
+        exprs = settle(exprs)
+        kind = common_type_of(expr.type for expr in exprs)
+        if kind is None:
+            for node, expr in zip(nodes, exprs, strict=True):
+                if common_type(exprs[0].type, expr.type) is None:
+                    self.mismatch(f"{what} mixes {sql_type(exprs[0].type)} with {sql_type(expr.type)}", node)
+            self.mismatch(f"{what} mixes types that do not go together", nodes[-1])
+        return [coerce(expr, kind) for expr in exprs]
+
+    def mismatch(self, primary: str, node: exp.Expr, hint: str | None = None) -> NoReturn:
+        self.source.refuse(
+            primary,
+            node,
+            detail="Numbers go with numbers, text with text, dates and timestamps with each other.",
+            hint=hint or "Convert one of them with CAST, for example CAST(x AS BIGINT).",
+        )
+
+    def _bind(self, node: exp.Expr) -> Expr:
+        match node:
+            case exp.Paren():
+                return self._bind(node.this)
+            case exp.Column():
+                return self.scope.column(node)
+            case exp.Literal():
+                return Literal(node.this, pa.string()) if node.is_string else _number(node.this)
+            case exp.Boolean():
+                return Literal(bool(node.this), BOOL)
+            case exp.Null():
+                return Literal(None, pa.null())
+            case exp.Neg():
+                return self._negate(node)
+            case exp.And() | exp.Or():
+                name = "and" if isinstance(node, exp.And) else "or"
+                terms = [self.condition(part, name.upper()) for part in node.flatten(unnest=False)]
+                return reduce(lambda left, right: Call(name, (left, right), BOOL), terms)
+            case exp.Not():
+                return self._not(node)
+            case exp.Is():
+                return self._is(node)
+            case exp.Between():
+                return self._between(node)
+            case exp.In() if not node.args.get("query") and not node.args.get("unnest"):
+                return Call("in", tuple(self.unify([node.this, *node.expressions], "IN")), BOOL)
+            case exp.Like() | exp.ILike():
+                return self._like(node)
+            case exp.Case():
+                return self._case(node)
+            case exp.Interval():
+                return self._interval(node)
+            case exp.Cast() if not node.args.get(
+                "safe"
+            ):  # Spark's CAST is a TryCast to sqlglot, safe if TRY_ is written
+                return self._cast(node)
+            case exp.Anonymous():
+                return self._call_registered(node)
+        if type(node) in COMPARISONS:
+            return self._compare(COMPARISONS[type(node)], node.this, node.expression, node)
+        if type(node) in ARITHMETIC:
+            return self._arithmetic(node)
+        if type(node) in FUNCTIONS:
+            return FUNCTIONS[type(node)](self, node)
+        return self._refuse(node)
+
+    def _refuse(self, node: exp.Expr) -> NoReturn:
+        if isinstance(node, exp.Window):
+            self.source.refuse("window functions are not supported", node, detail=SUPPORTED)
+        if isinstance(node, exp.Query | exp.Exists | exp.In | exp.SubqueryPredicate):
+            self.source.refuse(
+                "subqueries are not supported", node, detail="Expressions take the columns of the streams in FROM."
+            )
+        if isinstance(node, exp.AggFunc):
+            self.source.refuse(
+                f"aggregate function {self._function_name(node)} is not supported",
+                node,
+                detail="A query selects, filters and joins rows, without aggregates and GROUP BY.",
+            )
+        if isinstance(node, exp.Func):
+            self._refuse_function(self._function_name(node), node)
+        self.source.refuse(
+            f'"{self.source.slice(self.source.span(node))}" is not supported here', node, detail=SUPPORTED
+        )
+
+    def _refuse_function(self, name: str, node: exp.Expr) -> NoReturn:
+        known = [*NAMES, *self.functions]
+        near = did_you_mean(name.upper(), NAMES) or did_you_mean(name, self.functions)
+        self.source.refuse(
+            f'unknown function "{name}"', node, detail=f"The functions are {', '.join(known)}.", hint=near
+        )
+
+    def _function_name(self, node: exp.Expr) -> str:
+        start, end = node.meta.get("start"), node.meta.get("end")
+        if start is not None and end is not None:
+            return self.source.text[start : end + 1]
+        return self.source.slice(self.source.span(node)).split("(")[0]
+
+    def _call_registered(self, node: exp.Anonymous) -> Expr:
+        found = match_name(exp.Identifier(this=node.name, quoted=False), self.functions)
+        if len(found) != 1:
+            self._refuse_function(node.name, node)
+        args = tuple(self.value(arg) for arg in node.expressions)
+        return PythonCall(found[0], self.functions[found[0]], args, BOOL)
+
+    def _compare(self, function: str, left: exp.Expr, right: exp.Expr, node: exp.Expr) -> Expr:
+        exprs = self._read_moments([self.operand(left), self.operand(right)], [left, right])
+        exprs = settle(exprs)
+        first, second = exprs[0].type, exprs[1].type
+        kind = common_type(first, second)
+        if kind is None or not is_comparable(kind):
+            counts = pa.types.is_duration(first) != pa.types.is_duration(second) and is_number(
+                common_number(first, second)
+            )
+            self.mismatch(
+                f"cannot compare {sql_type(first)} with {sql_type(second)}",
+                node,
+                "Times of type BIGINT are in microseconds: write the interval as a number." if counts else None,
+            )
+        if pa.types.is_null(kind):
+            return Literal(None, BOOL)
+        return Call(function, (coerce(exprs[0], kind), coerce(exprs[1], kind)), BOOL)
+
+    def _read_moments(self, exprs: Sequence[Expr], nodes: Sequence[exp.Expr]) -> list[Expr]:
+        # A string literal beside a date or timestamp is one.
+        moment = common_type_of(expr.type for expr in exprs if is_moment(expr.type))
+        if moment is None or pa.types.is_null(moment):
+            return list(exprs)
+        return [
+            self.read_moment(expr, moment, node) if isinstance(expr, Literal) and is_text(expr.type) else expr
+            for expr, node in zip(exprs, nodes, strict=True)
+        ]
+
+    def read_moment(self, literal: Literal, target: pa.DataType, node: exp.Expr) -> Expr:
+        """A string literal as a date or timestamp."""
+        try:
+            return coerce(literal, target)
+        except ValueError:
+            self.source.refuse(
+                f'"{literal.value}" is not a {sql_type(target)}',
+                node,
+                detail="Dates are written 2024-12-31, timestamps 2024-12-31 23:59:59.",
+            )
+
+    def _negate(self, node: exp.Neg) -> Expr:
+        expr = self.operand(node.this)
+        if isinstance(expr, Literal) and _is_numeric(expr.value):
+            return Literal(-expr.value, expr.type)
+        if pa.types.is_integer(expr.type):
+            expr = coerce(expr, pa.int64())
+        elif not (is_number(expr.type) or pa.types.is_duration(expr.type)):
+            self.mismatch(f"cannot negate a value of type {sql_type(expr.type)}", node)
+        return Call("negate", (expr,), expr.type)
+
+    def _not(self, node: exp.Not) -> Expr:
+        inner = node.this.unnest()
+        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+            return Call("is_not_null", (self.operand(inner.this),), BOOL)
+        return Call("not", (self.condition(node.this, "NOT"),), BOOL)
+
+    def _is(self, node: exp.Is) -> Expr:
+        match node.expression:
+            case exp.Null():
+                return Call("is_null", (self.operand(node.this),), BOOL)
+            case exp.Boolean() as wanted:
+                condition = self.condition(node.this, "IS")
+                holds = condition if wanted.this else Call("not", (condition,), BOOL)
+                return Call("coalesce", (holds, Literal(False, BOOL)), BOOL)
+        return self._refuse(node)
+
+    def _between(self, node: exp.Between) -> Expr:
+        if node.args.get("symmetric"):
+            self._refuse(node)
+        low = self._compare("greater_equal", node.this, node.args["low"], node)
+        high = self._compare("less_equal", node.this, node.args["high"], node)
+        return Call("and", (low, high), BOOL)
+
+    def _like(self, node: exp.Like | exp.ILike) -> Expr:
+        name = "like" if isinstance(node, exp.Like) else "ilike"
+        value = self.text(node.this, name.upper())
+        pattern = self.text(node.expression, name.upper())
+        if not isinstance(pattern, Literal):
+            self.source.refuse(f"the pattern of {name.upper()} must be a string literal", node.expression)
+        found = Call(name, (value, pattern), BOOL)
+        return Call("not", (found,), BOOL) if node.args.get("negate") else found
+
+    def text(self, node: exp.Expr, what: str) -> Expr:
+        """`node`, which must be text."""
+        expr = self.operand(node)
+        if not (is_text(expr.type) or pa.types.is_null(expr.type)):
+            self.source.refuse(
+                f"{what} needs text, not a value of type {sql_type(expr.type)}", node, hint="Write CAST(x AS STRING)."
+            )
+        return coerce(expr, pa.string())
+
+    def number(self, node: exp.Expr, what: str) -> Expr:
+        """`node`, which must be a number; integers come as BIGINT."""
+        expr = settle([self.operand(node)])[0]
+        if pa.types.is_null(expr.type):
+            return Literal(None, pa.int64())
+        if not is_number(expr.type):
+            self.mismatch(f"{what} needs a number, not a value of type {sql_type(expr.type)}", node)
+        return coerce(expr, pa.int64()) if pa.types.is_integer(expr.type) else expr
+
+    def constant(self, node: exp.Expr, what: str, kind: pa.DataType) -> Literal:
+        """`node`, which must be a literal of `kind`: the Arrow kernel takes no column in its place."""
+        expr = self.operand(node)
+        if not isinstance(expr, Literal) or common_type(expr.type, kind) != kind:
+            self.source.refuse(f"{what} must be a literal of type {sql_type(kind)}", node)
+        return Literal(expr.value, kind)
+
+    def _case(self, node: exp.Case) -> Expr:
+        branches = node.args["ifs"]
+        if node.this:
+            conditions = [self._compare("equal", node.this, branch.this, branch) for branch in branches]
+        else:
+            conditions = [self.condition(branch.this, "WHEN") for branch in branches]
+        results = [branch.args["true"] for branch in branches] + [node.args.get("default") or exp.Null()]
+        return self.choose(conditions, results, "CASE")
+
+    def choose(self, conditions: Sequence[Expr], results: Sequence[exp.Expr], what: str) -> Expr:
+        """The first of `results` whose condition holds, or the last of them."""
+        *values, default = self.unify(results, what)
+        pairs = [part for pair in zip(conditions, values, strict=True) for part in pair]
+        return Call("case", (*pairs, default), default.type)
+
+    def _interval(self, node: exp.Interval) -> Expr:
+        unit = node.args.get("unit")
+        micros = unit_microseconds(unit.name) if isinstance(unit, exp.Var) else None
+        number = node.this
+        if isinstance(number, exp.Neg):
+            number = number.this
+        try:
+            width = Decimal(number.name) * (micros or 0) if isinstance(number, exp.Literal) else None
+        except InvalidOperation:
+            width = None
+        if micros is None or width is None or width != int(width):
+            units = ", ".join(each.upper() + "S" for each in UNIT_MICROSECONDS)
+            self.source.refuse(
+                "cannot read the interval",
+                node,
+                detail=f"An interval is a number and a unit; the units are {units}, singular or plural.",
+                hint="For example INTERVAL 5 MINUTES.",
+            )
+        sign = -1 if isinstance(node.this, exp.Neg) else 1
+        return Literal(sign * timedelta(microseconds=int(width)), DURATION)
+
+    def _cast(self, node: exp.Cast) -> Expr:
+        target = types.arrow_type(node.to)
+        if target is None:
+            self.source.refuse(
+                f"cannot cast to {node.to.sql(dialect='spark')}", node, detail=f"The types are {types.SUPPORTED}."
+            )
+        expr = self.operand(node.this)
+        if isinstance(expr, Literal) and is_text(expr.type) and is_moment(target):
+            return self.read_moment(expr, target, node)  # DATE '..' and TIMESTAMP '..' are casts, too
+        if is_soft(expr) and not pa.types.is_decimal(target):
+            expr = settle([expr])[0]
+        if not _can_cast(expr.type, target):
+            self.source.refuse(f"cannot cast {sql_type(expr.type)} to {sql_type(target)}", node)
+        return expr if expr.type == target and not isinstance(expr, Literal) else Cast(expr, target)
+
+    def _arithmetic(self, node: exp.Expr) -> Expr:
+        function, sign = ARITHMETIC[type(node)]
+        left, right = settle([self.operand(node.this), self.operand(node.expression)])
+        if is_number(left.type) and pa.types.is_null(right.type):
+            right = coerce(right, left.type)
+        elif pa.types.is_null(left.type) and is_number(right.type):
+            left = coerce(left, right.type)
+        elif pa.types.is_null(left.type) and pa.types.is_null(right.type):
+            left = right = Literal(None, pa.int64())
+        if is_number(left.type) and is_number(right.type):
+            return self._arithmetic_of_numbers(function, left, right, node)
+        moment = _arithmetic_of_times(function, left, right)
+        if moment is None:
+            self.mismatch(f"cannot compute {sql_type(left.type)} {sign} {sql_type(right.type)}", node)
+        return moment
+
+    def _arithmetic_of_numbers(self, function: str, left: Expr, right: Expr, node: exp.Expr) -> Expr:
+        if function == "divide" or pa.types.is_floating(left.type) or pa.types.is_floating(right.type):
+            kind = pa.float64()
+        elif pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
+            kind = pa.int64()
+        else:
+            return self._arithmetic_of_decimals(function, left, right, node)
+        return Call(function, (coerce(left, kind), coerce(right, kind)), kind)
+
+    def _arithmetic_of_decimals(self, function: str, left: Expr, right: Expr, node: exp.Expr) -> Expr:
+        first, second = as_decimal_type(left.type), as_decimal_type(right.type)
+        if function == "multiply":
+            precision, scale = first.precision + second.precision + 1, first.scale + second.scale
+        else:
+            scale = max(first.scale, second.scale)
+            precision = max(first.precision - first.scale, second.precision - second.scale) + scale + 1
+        if function == "modulo" or precision > 76 or scale > 38:
+            self.mismatch(
+                f"cannot compute {sql_type(first)} {ARITHMETIC[type(node)][1]} {sql_type(second)}",
+                node,
+                "Cast one side to DOUBLE, or to a DECIMAL with fewer digits.",
+            )
+        # Past 38 digits the sum is made in 256 bits and must fit 38 in the end.
+        name = function if precision <= 38 else f"{function}_decimal"
+        return Call(name, (coerce(left, first), coerce(right, second)), decimal_type(min(38, precision), scale))
+
+
+def _arithmetic_of_times(function: str, left: Expr, right: Expr) -> Expr | None:
+    first, second = left.type, right.type
+    if function == "add" and pa.types.is_duration(first) and is_moment(second):
+        return _arithmetic_of_times(function, right, left)
+    if function not in ("add", "subtract"):
+        return None
+    if pa.types.is_duration(first) and pa.types.is_duration(second):
+        kind: Any = common_type(first, second)
+        return Call(function, (coerce(left, kind), coerce(right, kind)), kind)
+    if is_moment(first) and pa.types.is_duration(second):
+        moment = TIMESTAMP if pa.types.is_date(first) else first
+        kind = common_type(moment, pa.timestamp(second.unit, tz=moment.tz))
+        return Call(function, (coerce(left, kind), coerce(right, pa.duration(kind.unit))), kind)
+    if function == "subtract" and is_moment(first) and is_moment(second):
+        kind = common_type(first, second)
+        kind = TIMESTAMP if pa.types.is_date(kind) else kind
+        return Call(function, (coerce(left, kind), coerce(right, kind)), pa.duration(kind.unit))
+    return None
+
+
+def common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """Of two types, the one that is a number; the first where neither is."""
+    return right if is_number(right) else left
+
+
+def _is_numeric(value: object) -> bool:
+    return isinstance(value, int | float | Decimal | timedelta) and not isinstance(value, bool)
+
+
+def _number(text: str) -> Literal:
+    if text.isdigit() and int(text) < 2**63:
+        return Literal(int(text), pa.int64())
+    if "e" in text.lower():
+        return Literal(float(text), pa.float64())
+    value = Decimal(text)
+    _, digits, exponent = value.as_tuple()
+    scale = -exponent if isinstance(exponent, int) else 0
+    precision = max(len(digits), scale)
+    if precision > 38:
+        return Literal(float(text), pa.float64())
+    return Literal(value, pa.decimal128(precision, scale))
+
+
+def _can_cast(source: pa.DataType, target: pa.DataType) -> bool:
+    if source == target or pa.types.is_null(source) or is_text(source):
+        return True
+    if is_text(target):
+        return not pa.types.is_nested(source) and not pa.types.is_duration(source)
+    if is_number(source) or pa.types.is_boolean(source):
+        return is_number(target) or bool(pa.types.is_boolean(target))
+    return is_moment(source) and is_moment(target)

@@ -1,0 +1,166 @@
+"""SQL type names and Arrow types, both ways.
+
+`TIMESTAMP` is an instant, kept in microseconds of UTC; `TIMESTAMP_NTZ` has no zone. `DECIMAL` alone is DECIMAL(10, 0),
+as in Spark. `NOT NULL` in a schema is read and not enforced: every column may hold NULL. Lengths of VARCHAR and CHAR
+are read and not enforced. Nested types are not supported.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+
+from watersmeet.errors import JobError, did_you_mean
+
+SUPPORTED = (
+    "TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, VARCHAR, TEXT, BOOLEAN, DATE, TIMESTAMP, "
+    "TIMESTAMP_NTZ and BINARY"
+)
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+DURATION = pa.duration("us")
+
+_ARROW: dict[exp.DType, pa.DataType] = {
+    exp.DType.TINYINT: pa.int8(),
+    exp.DType.SMALLINT: pa.int16(),
+    exp.DType.INT: pa.int32(),
+    exp.DType.BIGINT: pa.int64(),
+    exp.DType.FLOAT: pa.float32(),
+    exp.DType.DOUBLE: pa.float64(),
+    exp.DType.TEXT: pa.string(),
+    exp.DType.VARCHAR: pa.string(),
+    exp.DType.CHAR: pa.string(),
+    exp.DType.BOOLEAN: pa.bool_(),
+    exp.DType.DATE: pa.date32(),
+    exp.DType.TIMESTAMP: TIMESTAMP,
+    exp.DType.TIMESTAMPTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPLTZ: TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
+    exp.DType.BINARY: pa.binary(),
+}
+_SQL: dict[pa.DataType, str] = {
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.large_string(): "STRING",
+    pa.string_view(): "STRING",
+    pa.bool_(): "BOOLEAN",
+    pa.date32(): "DATE",
+    pa.date64(): "DATE",
+    pa.binary(): "BINARY",
+    pa.large_binary(): "BINARY",
+    pa.null(): "NULL",
+}
+_WORDS: tuple[str, ...] = (
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "BIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "STRING",
+    "VARCHAR",
+    "TEXT",
+)
+_WORDS += ("BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY")
+
+
+def arrow_type(kind: exp.DataType) -> pa.DataType | None:
+    """The Arrow type of a parsed SQL type, or None where there is none."""
+    if kind.this != exp.DType.DECIMAL:
+        return _ARROW.get(kind.this)
+    numbers = [param.name for param in kind.expressions]
+    if not all(number.isdigit() for number in numbers) or len(numbers) > 2:
+        return None
+    precision, scale = (*map(int, numbers), *(10, 0)[len(numbers) :])
+    return pa.decimal128(precision, scale) if 1 <= precision <= 38 and scale <= precision else None
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """The SQL name of an Arrow type, for messages.
+
+    >>> sql_type(pa.int64()), sql_type(pa.decimal128(10, 2)), sql_type(pa.timestamp("ns"))
+    ('BIGINT', 'DECIMAL(10, 2)', 'TIMESTAMP_NTZ')
+    """
+    if pa.types.is_dictionary(kind):
+        return sql_type(kind.value_type)
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "TIMESTAMP" if kind.tz else "TIMESTAMP_NTZ"
+    if pa.types.is_duration(kind):
+        return "INTERVAL"
+    return _SQL.get(kind) or str(kind).upper()
+
+
+def parse_schema(text: str, what: str = "schema") -> pa.Schema:
+    """The Arrow schema that a Spark DDL text says; `what` names it in errors, as in `schema of stream "A"`.
+
+    >>> parse_schema("k BIGINT, v DECIMAL(10,2)").types
+    [DataType(int64), Decimal128Type(decimal128(10, 2))]
+    """
+    try:
+        tokens = Spark().tokenize(text)
+    except TokenError as error:
+        raise _malformed(what, text) from error
+    fields = [_field(part, text, what) for part in _split_at_commas(tokens)]
+    if not fields:
+        raise _malformed(what, text)
+    for first, second in pairwise(sorted(field.name for field in fields)):
+        if first == second:
+            raise JobError(f'{what} has column "{first}" twice', detail=f'It reads "{text}".')
+    return pa.schema(fields)
+
+
+def _split_at_commas(tokens: list[Token]) -> list[list[Token]]:
+    if not tokens:
+        return []
+    depth, parts = 0, [[]]  # type: tuple[int, list[list[Token]]]
+    for token in tokens:
+        depth += token.token_type in (TokenType.L_PAREN, TokenType.LT)
+        depth -= token.token_type in (TokenType.R_PAREN, TokenType.GT)
+        if token.token_type == TokenType.COMMA and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _field(part: list[Token], text: str, what: str) -> pa.Field:
+    quoted = bool(part) and part[0].token_type == TokenType.IDENTIFIER
+    if len(part) < 2 or not (quoted or part[0].text.replace("_", "a").isalnum()):
+        raise _malformed(what, text[part[0].start : part[-1].end + 1] if part else text)
+    name, *rest = part
+    if rest[0].token_type == TokenType.COLON:  # Spark also writes "k: BIGINT"
+        rest = rest[1:]
+    stop = next((i for i, token in enumerate(rest) if token.text.upper() in ("NOT", "COMMENT")), len(rest))
+    if stop == 0 or (stop > 1 and rest[1].token_type not in (TokenType.L_PAREN, TokenType.LT)):
+        raise _malformed(what, text[name.start : part[-1].end + 1])
+    written = text[rest[0].start : rest[stop - 1].end + 1]
+    try:
+        kind = arrow_type(exp.DataType.build(written, dialect="spark"))
+    except ParseError:
+        kind = None
+    if kind is None:
+        raise JobError(
+            f'column "{name.text}" of {what} has unknown type "{written}"',
+            detail=f"The types are {SUPPORTED}.",
+            hint=None if rest[0].text.upper() in _WORDS else did_you_mean(rest[0].text.upper(), _WORDS),
+        )
+    return pa.field(name.text, kind)
+
+
+def _malformed(what: str, piece: str) -> JobError:
+    return JobError(
+        f'{what} cannot be read at "{piece.strip()}"',
+        detail="A schema is a list of columns with commas between them, each a name and a type.",
+        hint='For example "k BIGINT, price DECIMAL(10, 2), ts TIMESTAMP".',
+    )

@@ -1,0 +1,95 @@
+"""Groups and slots: which stretch of the hash each group is, and which slot owns each group.
+
+A group is a contiguous range of the 64-bit hash; the `groups` ranges have equal width and cover it. A slot owns any
+set of groups. Changing the owner changes this table and nothing else: rows stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+HASH_END = 1 << 64
+
+GroupRange = tuple[int, int]  # first group, and the one after the last
+
+
+def union_ranges(ranges: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
+    """The same groups as few ascending ranges.
+
+    >>> union_ranges([(4, 6), (0, 2), (2, 3)])
+    ((0, 3), (4, 6))
+    """
+    result: list[GroupRange] = []
+    for low, high in sorted(r for r in ranges if r[0] < r[1]):
+        if result and low <= result[-1][1]:
+            result[-1] = (result[-1][0], max(high, result[-1][1]))
+        else:
+            result.append((low, high))
+    return tuple(result)
+
+
+def intersect_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
+    """The groups in both.
+
+    >>> intersect_ranges([(0, 5)], [(3, 9)])
+    ((3, 5),)
+    """
+    right = list(right)
+    return union_ranges((max(a, c), min(b, d)) for a, b in left for c, d in right)
+
+
+def subtract_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
+    """The groups of `left` that are not in `right`.
+
+    >>> subtract_ranges([(0, 9)], [(3, 5)])
+    ((0, 3), (5, 9))
+    """
+    rest = list(left)
+    for low, high in right:
+        rest = [piece for a, b in rest for piece in ((a, min(b, low)), (max(a, high), b)) if piece[0] < piece[1]]
+    return union_ranges(rest)
+
+
+def count_groups(ranges: Iterable[GroupRange]) -> int:
+    return sum(high - low for low, high in ranges)
+
+
+@dataclass(frozen=True)
+class Routing:
+    """The owner of each group, for slots 0 to `slots` - 1."""
+
+    slots: int
+    owners: tuple[int, ...]
+
+    @property
+    def groups(self) -> int:
+        return len(self.owners)
+
+    @classmethod
+    def even(cls, groups: int, slots: int) -> Routing:
+        """Neighbouring groups together, as evenly as they go.
+
+        >>> Routing.even(5, 2).owners
+        (0, 0, 0, 1, 1)
+        """
+        return cls(slots, tuple(group * slots // groups for group in range(groups)))
+
+    def hash_range(self, groups: GroupRange) -> tuple[int, int]:
+        """The hashes of a range of groups, as a half-open range; its end may be 2**64."""
+        return (-(-groups[0] * HASH_END // self.groups), -(-groups[1] * HASH_END // self.groups))
+
+    @cached_property
+    def pieces(self) -> tuple[tuple[int, GroupRange], ...]:
+        """Ascending ranges of groups with their owner, neighbours of one owner joined."""
+        result: list[tuple[int, GroupRange]] = []
+        for group, slot in enumerate(self.owners):
+            if result and result[-1][0] == slot:
+                result[-1] = (slot, (result[-1][1][0], group + 1))
+            else:
+                result.append((slot, (group, group + 1)))
+        return tuple(result)
+
+    def owned_by(self, slot: int) -> tuple[GroupRange, ...]:
+        return tuple(groups for owner, groups in self.pieces if owner == slot)

@@ -1,0 +1,234 @@
+"""A physical plan as text and as JSON: what runs where, on which keys, with which states, and why in this shape.
+
+The text is the tree from the node that emits results down to the streams. Each input of a node shows the order in
+which its rows probe the others and the state that it keeps; an exchange stands where rows move to another stage. Pure:
+reads the plan alone, and the sizes of states if they are given. Shows no estimates of CPU or memory yet.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree as Drawing
+
+from watersmeet.model.expressions import Call, Expr, describe
+from watersmeet.model.quantities import UNIT_MICROSECONDS, microseconds
+from watersmeet.model.streams import Range, Window
+from watersmeet.plan.physical import Node, NodeInput, PhysicalPlan, Stage, State
+from watersmeet.plan.query import Query
+from watersmeet.plan.tree import shared_keys
+
+Sizes = Mapping[str, Mapping[str, int]]  # state name -> {"rows": .., "bytes": ..}, as in a batch event
+
+_SIGNS = {"equal": "=", "not_equal": "<>", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
+_SIGNS |= {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "AND", "or": "OR"}
+
+
+def explain_choice(query: Query, setting: str) -> str:
+    """Why `plan = setting` gives the tree that `choose_tree` makes of it, as a sentence."""
+    if setting == "left-deep":
+        return "left-deep was asked for: two inputs at a time, in the order of the text"
+    if setting == "mjoin":
+        return "mjoin was asked for: one join over all inputs"
+    if setting != "auto":
+        return f"the tree {setting} was asked for"
+    shared = shared_keys(query, tuple(frozenset({alias}) for alias in query.aliases))
+    if shared:
+        key = " = ".join(expression_text(term) for _, term in shared[0].terms)
+        return f"auto: all inputs share the key {key}, so one join needs no intermediate state and no exchange"
+    return "auto: no key is shared by all inputs, so two at a time, in the order of the text"
+
+
+def explain_text(plan: PhysicalPlan, reason: str, sizes: Sizes | None = None) -> str:
+    """The plan for a reader; `reason` says why this tree, `sizes` what its states hold now."""
+    stages = _count(len(plan.stages), "stage")
+    exchanges = _count(sum(stage.exchange is not None for stage in plan.stages), "exchange")
+    lines = [f"plan {plan.tree}: {stages}, {exchanges}", f"why: {reason}", ""]
+    out = io.StringIO()
+    # Wide, so that nothing is folded: a terminal folds long lines itself.
+    Console(file=out, width=10_000, color_system=None).print(_draw_root(plan, sizes or {}))
+    lines += [line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def explain_json(plan: PhysicalPlan, reason: str, sizes: Sizes | None = None) -> dict[str, Any]:
+    """The plan as plain JSON data."""
+    return {
+        "query": plan.query.text,
+        "plan": plan.tree,
+        "why": reason,
+        "inputs": [_input_json(plan, alias) for alias in plan.query.aliases],
+        "stages": [_stage_json(plan, stage, sizes or {}) for stage in plan.stages],
+        "output": [{"name": c.name, "expression": expression_text(c.expr)} for c in plan.query.select],
+    }
+
+
+def expression_text(expr: Expr) -> str:
+    """`expr` with the usual signs for comparison and arithmetic.
+
+    >>> import pyarrow as pa
+    >>> from watersmeet.model.expressions import Column, Literal
+    >>> v = Column("A", "v", pa.int64())
+    >>> expression_text(Call("less", (Call("add", (v, v), v.type), Literal(3, v.type)), pa.bool_()))
+    '(A.v + A.v) < 3'
+    """
+    if not isinstance(expr, Call):
+        return describe(expr)
+    sign = _SIGNS.get(expr.function)
+    if sign is None or len(expr.args) < 2:
+        return f"{expr.function}({', '.join(map(expression_text, expr.args))})"
+    return f" {sign} ".join(_operand(arg) for arg in expr.args)
+
+
+def _operand(expr: Expr) -> str:
+    text = expression_text(expr)
+    return f"({text})" if isinstance(expr, Call) and expr.function in _SIGNS else text
+
+
+def window_text(window: Window) -> str:
+    """The window as the query language writes it.
+
+    >>> from datetime import timedelta
+    >>> window_text(Range(timedelta(minutes=30)))
+    '[RANGE 30 MINUTES]'
+    """
+    if not isinstance(window, Range):
+        return "[UNBOUNDED]"
+    width = microseconds(window.width)
+    unit, size = next((u, s) for u, s in reversed(UNIT_MICROSECONDS.items()) if width % s == 0)
+    return f"[RANGE {_count(width // size, unit).upper()}]"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _draw_root(plan: PhysicalPlan, sizes: Sizes) -> Drawing:
+    last = plan.stages[-1]
+    root = Drawing(Text("\n".join(_node_lines(plan, last, last.nodes[-1]))))
+    _draw_inputs(root, plan, last, last.nodes[-1], sizes)
+    return root
+
+
+def _draw_inputs(drawing: Drawing, plan: PhysicalPlan, stage: Stage, node: Node, sizes: Sizes) -> None:
+    for index, entry in enumerate(node.inputs):
+        kept = [f"probes {_probes(node, index)}", *_state_lines(entry.state, sizes)]
+        found = _find_node(plan, entry)
+        if found is None:
+            drawing.add(Text("\n".join([_leaf_line(plan, entry.source), *kept])))
+            continue
+        below, child = found
+        if below is stage:
+            lines = _node_lines(plan, stage, child)
+            branch = drawing.add(Text("\n".join([lines[0], *kept, *lines[1:]])))
+        else:
+            head = f"exchange from stage {below.index} to stage {stage.index}, hashed on {_hashed_on(plan, below)}"
+            branch = drawing.add(Text("\n".join([head, *kept])))
+            branch = branch.add(Text("\n".join(_node_lines(plan, below, child))))
+        _draw_inputs(branch, plan, below, child, sizes)
+
+
+def _node_lines(plan: PhysicalPlan, stage: Stage, node: Node) -> list[str]:
+    lines = [f"{node.id} join on {' and '.join(_node_keys(plan, node))} (stage {stage.index})"]
+    lines += [f"checks {expression_text(expr)}" for _, expr in node.predicates]
+    if stage.exchange is None and node is stage.nodes[-1]:
+        lines.append(f"emits {', '.join(column.name for column in plan.query.select)}")
+    return lines
+
+
+def _leaf_line(plan: PhysicalPlan, alias: str) -> str:
+    entry = plan.query.input(alias)
+    name = alias if alias == entry.stream.name else f"{alias} (stream {entry.stream.name})"
+    filters = " AND ".join(map(_operand, entry.filters)) if len(entry.filters) > 1 else ""
+    filters = filters or "".join(map(expression_text, entry.filters))
+    return f"{name} {window_text(entry.window)}" + (f" where {filters}" if filters else "")
+
+
+def _state_lines(state: State, sizes: Sizes) -> list[str]:
+    lines = [f"state {state.name}: {', '.join(name for name, _ in state.fields)}"]
+    if state.name in sizes:
+        size = sizes[state.name]
+        lines.append(f"holds {size['rows']:,} rows in {size['bytes']:,} bytes")
+    return lines
+
+
+def _probes(node: Node, index: int) -> str:
+    return ", then ".join(node.inputs[other].source for other in node.orders[index])
+
+
+def _find_node(plan: PhysicalPlan, entry: NodeInput) -> tuple[Stage, Node] | None:
+    """The node that feeds `entry`, with its stage; None when a query input does.
+
+    An alias may be spelled like a node's id, so the ports decide which of the two it is.
+    """
+    if entry.port is not None and any(leaf.port == entry.port for leaf in plan.leaves):
+        return None
+    return next((stage, node) for stage in plan.stages for node in stage.nodes if node.id == entry.source)
+
+
+def _node_keys(plan: PhysicalPlan, node: Node) -> list[str]:
+    """Each key of the node as `A.k = B.k = C.k`."""
+    columns = zip(*(entry.state.key_fields for entry in node.inputs), strict=True)
+    return [" = ".join(_key_text(plan, field) for field in fields) for fields in columns]
+
+
+def _hashed_on(plan: PhysicalPlan, stage: Stage) -> str:
+    assert stage.exchange is not None, "only a stage with an exchange feeds another stage"
+    return ", ".join(_key_text(plan, field) for field in stage.exchange.key_fields)
+
+
+def _key_text(plan: PhysicalPlan, field: str) -> str:
+    """A key column as the user wrote it: `A.#k0` stands for an expression of the query."""
+    alias, _, name = field.partition(".")
+    term = next((k.term(alias) for k in plan.query.keys if name == f"#{k.name}" and alias in k.aliases), None)
+    return field if term is None else expression_text(term)
+
+
+def _input_json(plan: PhysicalPlan, alias: str) -> dict[str, Any]:
+    entry = plan.query.input(alias)
+    return {
+        "alias": alias,
+        "stream": entry.stream.name,
+        "window": window_text(entry.window),
+        "filters": [expression_text(expr) for expr in entry.filters],
+        "columns_read": list(plan.stream_columns(entry.stream.name)),
+    }
+
+
+def _stage_json(plan: PhysicalPlan, stage: Stage, sizes: Sizes) -> dict[str, Any]:
+    exchange = stage.exchange
+    return {
+        "stage": stage.index,
+        "nodes": [_node_json(plan, node, sizes) for node in stage.nodes],
+        "exchange": exchange
+        and {
+            "to_stage": plan.port_stage[exchange.port],
+            "hashed_on": [_key_text(plan, field) for field in exchange.key_fields],
+            "columns": [name for name, _ in exchange.fields],
+        },
+    }
+
+
+def _node_json(plan: PhysicalPlan, node: Node, sizes: Sizes) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "tree": node.tree,
+        "keys": _node_keys(plan, node),
+        "predicates": [expression_text(expr) for _, expr in node.predicates],
+        "inputs": [
+            {
+                "source": entry.source,
+                "probes": [node.inputs[other].source for other in node.orders[index]],
+                "state": {
+                    "name": entry.state.name,
+                    "columns": {name: str(kind) for name, kind in entry.state.fields},
+                    **sizes.get(entry.state.name, {}),
+                },
+            }
+            for index, entry in enumerate(node.inputs)
+        ],
+    }

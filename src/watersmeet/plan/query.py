@@ -1,0 +1,70 @@
+"""A bound query: the join as one n-ary node over its inputs, with everything resolved and typed.
+
+The binder (`lang/binder.py`) makes it from text; plans (`plan/tree.py`) are choices of how to run it. The conjuncts of
+the WHERE and ON clauses have been sorted into three kinds: filters of one input, equalities between inputs (as key
+classes, closed under transitivity), and the remaining predicates over two or more inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.model.expressions import Expr
+from watersmeet.model.streams import Stream, Window
+
+
+@dataclass(frozen=True)
+class QueryInput:
+    """One entry of the FROM clause. Two aliases of one stream are two inputs."""
+
+    alias: str
+    stream: Stream
+    window: Window
+    filters: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
+class KeyClass:
+    """Expressions that must all be equal, at most one for each input, all of type `type` (casts included).
+
+    `name` is short and unique in the query ("k0", "k1", ..). NULL equals nothing.
+    """
+
+    name: str
+    terms: tuple[tuple[str, Expr], ...]
+    type: pa.DataType
+
+    @property
+    def aliases(self) -> frozenset[str]:
+        return frozenset(alias for alias, _ in self.terms)
+
+    def term(self, alias: str) -> Expr:
+        return dict(self.terms)[alias]
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Query:
+    text: str
+    inputs: tuple[QueryInput, ...]
+    keys: tuple[KeyClass, ...]
+    predicates: tuple[Expr, ...]
+    select: tuple[OutputColumn, ...]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(entry.alias for entry in self.inputs)
+
+    def input(self, alias: str) -> QueryInput:
+        return next(entry for entry in self.inputs if entry.alias == alias)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        return pa.schema([(column.name, column.expr.type) for column in self.select])

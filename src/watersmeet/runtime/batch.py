@@ -1,0 +1,161 @@
+"""One batch, whatever runs it: what its tasks are told, what they report, and the commit that makes it true.
+
+    1. `context_of`   the manifest, cut down to what a task needs;
+    2. tasks          `runtime/stage.py`, once for each stage and slot, anywhere;
+    3. `commit_batch` everything the tasks wrote becomes visible in one version, or none of it does.
+
+A task reads the context and files, and writes new files. It changes nothing that exists, so it may run twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from watersmeet.model.quantities import microseconds
+from watersmeet.model.routing import GroupRange, Routing
+from watersmeet.model.segments import Segment
+from watersmeet.plan.physical import PhysicalPlan, State
+from watersmeet.state.manifest import BatchRecord, Manifest
+from watersmeet.state.table import AfterBatch, AtVersion, Table
+from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, ReleaseGroups, Update
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """What every task of one batch is told."""
+
+    plan: PhysicalPlan
+    batch: int
+    routing: Routing
+    watermarks: Mapping[str, int | None]  # by stream, as of the batch before
+    segments: Mapping[str, tuple[Segment, ...]]  # by state
+
+    def horizon(self, state: State) -> int | None:
+        """The time up to which rows of `state` may expire unseen: the smallest watermark of the streams outside it."""
+        return horizon(state, self.watermarks)
+
+
+def horizon(state: State, watermarks: Mapping[str, int | None]) -> int | None:
+    marks = [watermarks[stream] for stream in state.outside]
+    known = [mark for mark in marks if mark is not None]
+    return min(known) if known and len(known) == len(marks) else None
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """What was read of one stream, or of a part of it."""
+
+    stream: str
+    rows: int = 0
+    late: int = 0
+    newest: int | None = None
+    late_files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """What one task of one stage wrote."""
+
+    added: tuple[Segment, ...] = ()
+    released: tuple[tuple[str, tuple[GroupRange, ...]], ...] = ()
+    results: tuple[str, ...] = ()
+    rows_out: int = 0
+    nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+def watermarks_of(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
+    lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in plan.query.inputs}
+    return {
+        name: manifest.streams[name].watermark(lateness[name]) if name in manifest.streams else None
+        for name in plan.streams
+    }
+
+
+def context_of(plan: PhysicalPlan, manifest: Manifest) -> BatchContext:
+    """What the tasks of the batch after `manifest` are told."""
+    by_state: dict[str, list[Segment]] = {name: [] for name in plan.states}
+    for segment in manifest.segments.values():
+        if segment.tier == "active" and segment.state in by_state:
+            by_state[segment.state].append(segment)
+    return BatchContext(
+        plan=plan,
+        batch=manifest.last_batch + 1,
+        routing=manifest.routing,
+        watermarks=watermarks_of(plan, manifest),
+        segments={name: tuple(entries) for name, entries in by_state.items()},
+    )
+
+
+def merge_stream_reports(reports: Iterable[StreamReport]) -> list[StreamReport]:
+    """One report for each stream."""
+    merged: dict[str, StreamReport] = {}
+    for report in reports:
+        before = merged.get(report.stream, StreamReport(report.stream))
+        times = [time for time in (before.newest, report.newest) if time is not None]
+        merged[report.stream] = StreamReport(
+            report.stream,
+            before.rows + report.rows,
+            before.late + report.late,
+            max(times, default=None),
+            before.late_files + report.late_files,
+            before.files + report.files,
+        )
+    return list(merged.values())
+
+
+def commit_batch(
+    table: Table, context: BatchContext, streams: Iterable[StreamReport], tasks: Sequence[TaskReport]
+) -> Manifest:
+    """Make the batch true: one version that holds all that its tasks wrote, less what has now expired."""
+    streams = merge_stream_reports(streams)
+    nodes: dict[str, dict[str, int]] = {}
+    for task in tasks:
+        for node, counts in task.nodes.items():
+            total = nodes.setdefault(node, {})
+            for name, count in counts.items():
+                total[name] = total.get(name, 0) + count
+    record = BatchRecord(
+        number=context.batch,
+        rows_in=sum(report.rows for report in streams),
+        rows_out=sum(task.rows_out for task in tasks),
+        rows_late=sum(report.late for report in streams),
+        results=tuple(sorted(name for task in tasks for name in task.results)),
+        late_files=tuple(sorted(name for report in streams for name in report.late_files)),
+        nodes=nodes,
+    )
+    updates: list[Update] = [
+        AdvanceStream(report.stream, report.newest, report.rows, report.late, report.files) for report in streams
+    ]
+    updates += [AddSegment(segment) for task in tasks for segment in task.added]
+    updates += [ReleaseGroups(name, groups) for task in tasks for name, groups in task.released]
+    updates.append(FinishBatch(record))
+    updates += _expired(table.manifest, context, streams, updates)
+    return table.commit([AtVersion(table.manifest.version), AfterBatch(context.batch - 1)], updates)
+
+
+def _expired(
+    manifest: Manifest, context: BatchContext, streams: Sequence[StreamReport], updates: Sequence[Update]
+) -> list[Update]:
+    """Segments that no future row can need, given how far the streams have come with this batch."""
+    plan = context.plan
+    lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in plan.query.inputs}
+    marks = dict(context.watermarks)
+    for report in streams:
+        if report.newest is not None:
+            mark = report.newest - lateness[report.stream]
+            marks[report.stream] = max(mark, before) if (before := marks[report.stream]) is not None else mark
+    groups: dict[str, Segment] = dict(manifest.segments)
+    for update in updates:
+        if isinstance(update, AddSegment):
+            groups[update.segment.id] = update.segment
+        elif isinstance(update, ReleaseGroups):
+            groups[update.segment] = groups[update.segment].without(update.groups)
+    result: list[Update] = []
+    for segment in groups.values():
+        state = plan.states.get(segment.state)
+        until = None if state is None else horizon(state, marks)
+        if until is not None and segment.groups and segment.max_expiry <= until:
+            result.append(ReleaseGroups(segment.id, segment.groups))
+    return result

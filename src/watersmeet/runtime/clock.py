@@ -1,0 +1,39 @@
+"""Time for a run: the wall clock, or a virtual one that moves only when told to. The only module that reads a clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since some fixed moment."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+
+
+class WallClock:
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(max(0.0, seconds))
+
+
+class VirtualClock:
+    """Stands still except for `sleep`, which takes no time: runs repeat exactly, and hours pass in a moment.
+
+    >>> clock = VirtualClock(); clock.sleep(3600); clock.now()
+    3600.0
+    """
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def now(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        self._now += max(0.0, seconds)

@@ -1,0 +1,58 @@
+"""What a run tells its users as it goes: one event for each batch, and one at the end. Plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.batch import watermarks_of
+from watersmeet.state.manifest import Manifest
+
+Event = dict[str, Any]
+Report = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """Tell nobody."""
+
+
+def batch_event(plan: PhysicalPlan, manifest: Manifest, seconds: float) -> Event:
+    """What users are told after a batch."""
+    batch = manifest.batch
+    assert batch is not None
+    marks = watermarks_of(plan, manifest)
+    states: dict[str, dict[str, int]] = {name: {"rows": 0, "bytes": 0, "segments": 0} for name in plan.states}
+    for segment in manifest.segments.values():
+        total = states[segment.state]
+        total["rows"] += segment.live_rows
+        total["bytes"] += segment.live_bytes
+        total["segments"] += 1
+    return {
+        "event": "batch",
+        "batch": batch.number,
+        "rows_in": batch.rows_in,
+        "rows_out": batch.rows_out,
+        "rows_late": batch.rows_late,
+        "seconds": round(seconds, 6),
+        "state_rows": manifest.state_rows,
+        "active_bytes": manifest.active_bytes,
+        "streams": {
+            name: {"rows": progress.rows, "late": progress.late, "watermark": marks.get(name)}
+            for name, progress in manifest.streams.items()
+        },
+        "states": states,
+        "nodes": batch.nodes,
+    }
+
+
+def end_event(before: Manifest, after: Manifest, batches: int, seconds: float) -> Event:
+    """What users are told at the end: the sums over this run."""
+    return {
+        "event": "end",
+        "rows_in": after.rows_in - before.rows_in,
+        "rows_out": after.rows_out - before.rows_out,
+        "rows_late": after.rows_late - before.rows_late,
+        "batches": batches,
+        "seconds": round(seconds, 6),
+    }

@@ -1,0 +1,155 @@
+"""The local runtime: the same step over slots in this process, with no JVM. The reference that Spark must agree with.
+
+Slots run on threads; Arrow and numpy release the interpreter lock where the work is. With a checkpoint every batch is
+committed and delivered as on Spark, and a run that was killed goes on from its last commit. Without one the state is in
+memory and the answer comes out of `LocalRun.batches`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pyarrow as pa
+
+from watersmeet import faults
+from watersmeet.kernel.prepare import cut, prepare, set_late_apart
+from watersmeet.kernel.rows import concat
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.batch import BatchContext, StreamReport, TaskReport, commit_batch, context_of
+from watersmeet.runtime.checkpoint import Checkpoint
+from watersmeet.runtime.clock import Clock, WallClock
+from watersmeet.runtime.events import Report, batch_event, end_event, silent
+from watersmeet.runtime.local_sources import LocalSource, Pulled
+from watersmeet.runtime.results import write_late
+from watersmeet.runtime.stage import ResultWriter, run_stage
+from watersmeet.state.files import Folder
+from watersmeet.state.manifest import BatchRecord, Manifest
+
+Deliver = Callable[[BatchRecord], None]
+
+
+class MemoryResults:
+    """Keeps the rows of a batch until they are taken."""
+
+    def __init__(self) -> None:
+        self._rows: list[pa.RecordBatch] = []
+
+    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int) -> tuple[list[str], int]:
+        rows = list(batches)
+        self._rows += rows
+        return [], sum(piece.num_rows for piece in rows)
+
+    def taken(self) -> list[pa.RecordBatch]:
+        rows, self._rows = self._rows, []
+        return rows
+
+
+class LocalRun:
+    """Runs batches of a plan against a checkpoint."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        checkpoint: Checkpoint,
+        results: ResultWriter,
+        late: Folder | None = None,
+    ) -> None:
+        self.plan = plan
+        self.checkpoint = checkpoint
+        self.results = results
+        self.late = late
+        self._time = {entry.stream.name: entry.stream.time for entry in plan.query.inputs}
+        self._schema = {entry.stream.name: entry.stream.schema for entry in plan.query.inputs}
+        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="slot")
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        self.checkpoint.close()
+
+    def run_batch(self, pulled: Mapping[str, Pulled]) -> Manifest:
+        """Join one batch, commit it, and return the version that holds it."""
+        context = context_of(self.plan, self.checkpoint.manifest)
+        slots = range(context.routing.slots)
+        streams: list[StreamReport] = []
+        arrived: list[dict[int, list[pa.RecordBatch]]] = [{} for _ in slots]
+        faults.reach("before-prepare")
+        for report, ports in self._threads.map(lambda name: self._prepare(context, name, pulled[name]), pulled):
+            streams.append(report)
+            for port, rows in ports.items():
+                for slot, piece in cut(rows, context.routing):
+                    arrived[slot].setdefault(port, []).append(piece)
+        tasks: list[TaskReport] = []
+        for stage in self.plan.stages:
+            run = self._threads.map(
+                lambda slot, stage=stage: run_stage(  # type: ignore[misc]
+                    context, stage, slot, arrived[slot], self.checkpoint.segments, self.results
+                ),
+                slots,
+            )
+            for sent, task in list(run):
+                tasks.append(task)
+                for message in sent:
+                    arrived[message.slot].setdefault(message.port, []).append(message.rows)
+        return commit_batch(self.checkpoint.table, context, streams, tasks)
+
+    def _prepare(
+        self, context: BatchContext, stream: str, pulled: Pulled
+    ) -> tuple[StreamReport, dict[int, pa.RecordBatch]]:
+        rows = concat(pulled.rows, self._schema[stream])
+        punctual = set_late_apart(rows, self._time[stream], context.watermarks[stream])
+        late_files: tuple[str, ...] = ()
+        if punctual.late is not None and self.late is not None:
+            late_files = (write_late(self.late, punctual.late, stream, context.batch),)
+        report = StreamReport(
+            stream=stream,
+            rows=rows.num_rows,
+            late=punctual.late.num_rows if punctual.late is not None else 0,
+            newest=punctual.newest,
+            late_files=late_files,
+            files=pulled.files,
+        )
+        return report, {leaf.port: prepare(punctual, leaf) for leaf in self.plan.leaves if leaf.stream == stream}
+
+
+def run_batches(
+    run: LocalRun,
+    sources: Mapping[str, LocalSource],
+    deliver: Deliver,
+    report: Report = silent,
+    trigger: timedelta | None = None,
+    clock: Clock | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Manifest]:
+    """Run batches until the sources are empty (or for ever, with a `trigger`), delivering each after its commit.
+
+    A batch that was committed but perhaps not delivered when an earlier run ended is delivered first.
+    """
+    clock = clock or WallClock()
+    manifest = run.checkpoint.manifest
+    if manifest.batch is not None:
+        deliver(manifest.batch)
+    first_batch = manifest.last_batch + 1
+    before = manifest
+    begin: float | None = None
+    while not stopped():
+        started = clock.now()
+        manifest = run.checkpoint.manifest
+        done = {name: set(progress.files) for name, progress in manifest.streams.items()}
+        pulled = {name: rows for name, s in sources.items() if (rows := s.pull(done.get(name, set()))) is not None}
+        if pulled:
+            begin = started if begin is None else begin
+            manifest = run.run_batch(pulled)
+            assert manifest.batch is not None
+            deliver(manifest.batch)
+            report(batch_event(run.plan, manifest, clock.now() - started))
+            yield manifest
+            run.checkpoint.tidy()
+        elif trigger is None:
+            break
+        if trigger is not None:
+            clock.sleep(trigger.total_seconds() - (clock.now() - started))
+    seconds = 0.0 if begin is None else clock.now() - begin
+    report(end_event(before, run.checkpoint.manifest, manifest.last_batch + 1 - first_batch, seconds))

@@ -1,0 +1,160 @@
+"""Sources of the local runtime: where each batch's rows of a stream come from.
+
+A source gives rows a batch at a time; None means that there is nothing now. A file source remembers nothing itself: the
+files that were read are in the manifest, and it goes on after them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.json as pajson
+import pyarrow.parquet as pq
+
+from watersmeet.errors import InputError, JobError, did_you_mean
+from watersmeet.model.schema import conform
+from watersmeet.model.streams import Stream
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """The rows of one batch of one stream, and the files that they came from."""
+
+    rows: list[pa.RecordBatch]
+    files: tuple[str, ...] = ()
+
+
+class LocalSource(Protocol):
+    def pull(self, done: Collection[str]) -> Pulled | None:
+        """The next batch; `done` are the files that earlier batches read. None if there is nothing now."""
+
+
+class RowsSource:
+    """Record batches from memory, or from any iterable: each becomes (part of) one batch."""
+
+    def __init__(self, stream: Stream, batches: Iterable[pa.RecordBatch]) -> None:
+        self._stream = stream
+        self._batches: Iterator[pa.RecordBatch] = iter(batches)
+
+    def pull(self, done: Collection[str]) -> Pulled | None:
+        batch = next(self._batches, None)
+        return None if batch is None else Pulled([conform(batch, self._stream.schema, self._stream.name)])
+
+
+class FileSource:
+    """A folder of files, in order of modification time; at most `max_files` of them a batch."""
+
+    def __init__(self, stream: Stream, path: str, format: str, options: Mapping[str, Any]) -> None:
+        if not os.path.exists(path):
+            raise missing_path(stream.name, path)
+        known = {"maxFilesPerTrigger", *READERS[format].options}
+        for name in options:
+            if name not in known:
+                raise JobError(
+                    f'unknown option "{name}" of stream "{stream.name}"',
+                    detail=f"The local runtime knows {', '.join(sorted(known))} for {format} files.",
+                    hint=did_you_mean(name, known),
+                )
+        self._stream = stream
+        self._path = path
+        self._reader = READERS[format]
+        self._options = options
+        self._max_files = _positive(options.get("maxFilesPerTrigger"), stream.name)
+
+    def pull(self, done: Collection[str]) -> Pulled | None:
+        names = [name for name in list_files(self._path) if name not in done][: self._max_files]
+        if not names:
+            return None
+        rows = []
+        for name in names:
+            path = os.path.join(self._path, name) if os.path.isdir(self._path) else self._path
+            try:
+                table = self._reader.read(path, self._stream.schema, self._options)
+            except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+                raise InputError(
+                    f'cannot read "{name}" of stream "{self._stream.name}"',
+                    detail=f"{path}: {str(error).strip()}",
+                    hint="Check the format and the schema of the stream.",
+                ) from None
+            rows += [conform(b, self._stream.schema, self._stream.name, f'"{name}"') for b in table.to_batches()]
+        return Pulled(rows, tuple(names))
+
+
+def list_files(path: str) -> list[str]:
+    """The data files under `path`, oldest first; hidden ones and those that begin with an underscore are passed over.
+
+    Names are relative to `path`, or the file's own name if `path` is a file.
+    """
+    if os.path.isfile(path):
+        return [os.path.basename(path)]
+    with os.scandir(path) as entries:
+        found = [(e.stat().st_mtime_ns, e.name) for e in entries if e.is_file() and e.name[0] not in "._"]
+    return [name for _, name in sorted(found)]
+
+
+def missing_path(stream: str, path: str) -> InputError:
+    return InputError(
+        f'the path of stream "{stream}" does not exist',
+        detail=f"{os.path.abspath(path)} is neither a folder nor a file.",
+        hint="Paths in a job file are relative to the folder that the command is run in.",
+    )
+
+
+def _positive(value: Any, stream: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, int) and value > 0:
+        return value
+    raise JobError(f'maxFilesPerTrigger of stream "{stream}" is {value!r}', detail="It is a whole number above zero.")
+
+
+class _Parquet:
+    options: frozenset[str] = frozenset()
+
+    def read(self, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> pa.Table:
+        with pq.ParquetFile(path) as file:
+            present = [name for name in schema.names if name in file.schema_arrow.names]
+            return file.read(columns=present) if len(present) == len(schema.names) else file.read()
+
+
+class _Csv:
+    options = frozenset({"header", "sep", "delimiter", "nullValue"})
+
+    def read(self, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> pa.Table:
+        sep = str(options.get("sep", options.get("delimiter", ",")))
+        header = options.get("header")
+        has_header = csv_has_header(path, schema, sep) if header is None else str(header).lower() == "true"
+        return pacsv.read_csv(
+            path,
+            read_options=pacsv.ReadOptions(column_names=None if has_header else schema.names),
+            parse_options=pacsv.ParseOptions(delimiter=sep),
+            convert_options=pacsv.ConvertOptions(
+                column_types=schema,
+                null_values=["", str(options.get("nullValue", ""))],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+
+
+class _Json:
+    options: frozenset[str] = frozenset()
+
+    def read(self, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> pa.Table:
+        parsing = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        return pajson.read_json(path, parse_options=parsing)
+
+
+READERS: dict[str, _Parquet | _Csv | _Json] = {"parquet": _Parquet(), "csv": _Csv(), "json": _Json()}
+
+
+def csv_has_header(path: str, schema: pa.Schema, sep: str = ",") -> bool:
+    """Whether the first line of a CSV file names the columns of `schema`, in any order."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        first = file.readline().strip()
+    return sorted(name.strip().strip('"') for name in first.split(sep)) == sorted(schema.names)

@@ -1,0 +1,105 @@
+"""Result rows on their way out: written by tasks, committed by the driver, then delivered.
+
+A task writes result files under names of its own into the *waiting* folder; the commit lists them; delivery moves them
+to where readers look. Delivery may be repeated: what was moved already stays moved. Files of an attempt that was never
+committed stay in the waiting folder, where readers do not look, until garbage collection takes them.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from watersmeet import faults
+from watersmeet.errors import ResourceError
+from watersmeet.state.files import Folder
+from watersmeet.state.manifest import BatchRecord
+
+# Readers of a folder of parquet files pass over names that begin with an underscore.
+WAITING = "_watersmeet"
+ROW_GROUP_ROWS = 1 << 20
+
+
+class ParquetResults:
+    """Writes a task's rows as one parquet file in `folder`."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int) -> tuple[list[str], int]:
+        faults.reach("before-result")
+        rest = iter(batches)
+        first = next(rest, None)
+        # The first batch leaves a file even if it is empty, so that the output folder has a schema.
+        if first is None and (batch > 0 or slot > 0):
+            return [], 0
+        name = f"part-{batch:08d}-{slot:04d}-{uuid.uuid4().hex[:12]}.parquet"
+        rows = 0
+
+        def fill(sink: Any) -> None:
+            nonlocal rows
+            with pa.PythonFile(sink, mode="w") as out, pq.ParquetWriter(out, schema) as writer:
+                for chunk in _all(first, rest):
+                    writer.write_batch(chunk, row_group_size=ROW_GROUP_ROWS)
+                    rows += chunk.num_rows
+
+        self.folder.write(name, fill, midway="in-result")
+        faults.reach("after-result")
+        return [name], rows
+
+
+def _all(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if first is not None:
+        yield first
+    yield from rest
+
+
+class CountedResults:
+    """Counts a task's rows and lets them go."""
+
+    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int) -> tuple[list[str], int]:
+        return [], sum(chunk.num_rows for chunk in batches)
+
+
+def write_late(folder: Folder, rows: pa.RecordBatch, stream: str, batch: int) -> str:
+    """Write late rows of a stream to the waiting folder; the name of the file."""
+    faults.reach("before-late")
+    name = f"late-{stream}-{batch:08d}-{uuid.uuid4().hex[:12]}.parquet"
+
+    def fill(sink: Any) -> None:
+        with pa.PythonFile(sink, mode="w") as out, pq.ParquetWriter(out, rows.schema) as writer:
+            writer.write_batch(rows)
+
+    folder.write(name, fill)
+    faults.reach("after-late")
+    return name
+
+
+def publish(waiting: Folder, names: Iterable[str], target: str) -> None:
+    """Move result files to `target`, where readers find them. May be repeated."""
+    for name in names:
+        final = os.path.join(target, name)
+        if waiting.exists(name):
+            waiting.move_out(name, final)
+            faults.reach("in-delivery")
+        elif not Folder(target).exists(name):
+            raise ResourceError(
+                f'result file "{name}" is missing',
+                detail=f"It is neither in {waiting.path()} nor in {target}.",
+                hint="Restore it from a backup, or start again with a new checkpoint and an empty output folder.",
+            )
+
+
+def deliver_files(batch: BatchRecord, waiting: Folder, target: str | None, late: tuple[Folder, str] | None) -> None:
+    """Publish a committed batch: its results to `target`, its late rows beside them."""
+    faults.reach("before-delivery")
+    if target is not None:
+        publish(waiting, batch.results, target)
+    if late is not None:
+        publish(late[0], batch.late_files, late[1])
+    faults.reach("after-delivery")

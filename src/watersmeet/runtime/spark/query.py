@@ -1,0 +1,391 @@
+"""A query on Spark: a writer shaped like `DataFrame.writeStream`, and the handle of the running query.
+
+One streaming query over the union of the sources runs `foreachBatch`; there, one Spark job a batch packs the rows for
+the slots, runs the stages, and collects their reports. Then the driver commits the version, delivers the results, and
+returns, which lets Spark commit the batch. Whatever dies, and wherever, a restart finds either no version for the
+batch, and computes it, or the version, and delivers it again from its files.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming import StreamingQuery
+
+from watersmeet.errors import CheckpointError, JobError, WatersmeetError, did_you_mean
+from watersmeet.model.quantities import parse_bytes
+from watersmeet.model.routing import Routing
+from watersmeet.plan.explain import explain_text
+from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.query import Query
+from watersmeet.plan.tree import choose_tree, why_tree
+from watersmeet.runtime.batch import StreamReport, TaskReport, commit_batch, context_of
+from watersmeet.runtime.checkpoint import Checkpoint, Layout, open_checkpoint
+from watersmeet.runtime.events import Event, Report, batch_event, end_event, silent
+from watersmeet.runtime.results import WAITING, CountedResults, ParquetResults, deliver_files
+from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
+from watersmeet.runtime.spark.errors import translate
+from watersmeet.runtime.spark.sources import UnionLayout, unite
+from watersmeet.runtime.spark.tasks import Pack, RunStage
+from watersmeet.runtime.stage import ResultWriter
+from watersmeet.state.files import Folder
+from watersmeet.state.manifest import BatchRecord
+
+OPTIONS = ("path", "checkpointLocation", "memory", "slots", "groups", "plan", "cache", "latePath")
+FORMATS = ("parquet", "noop")
+
+# In force for our own job of a batch only. One job a batch means no adaptive execution, which would run each shuffle as
+# a job of its own. Batches of 64K rows: benchmarks/shuffles.py.
+JOB_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+
+BatchFunction = Callable[[DataFrame, int], None]
+
+
+class StreamWriter:
+    """How a query runs and where its results go. Each method returns the writer itself, as in PySpark."""
+
+    def __init__(self, query: Query, frames: Mapping[str, DataFrame]) -> None:
+        self._query = query
+        self._frames = frames
+        self._format = "parquet"
+        self._options: dict[str, str] = {}
+        self._function: BatchFunction | None = None
+        self._trigger: dict[str, Any] = {}
+        self._name: str | None = None
+        self._report: Report = silent
+
+    def format(self, source: str) -> StreamWriter:
+        """`parquet` (exactly once) or `noop` (results are counted and let go). For anything else, `foreachBatch`."""
+        if source not in FORMATS:
+            raise JobError(
+                f'unknown output format "{source}"',
+                detail=f"Formats are {' and '.join(FORMATS)}.",
+                hint=did_you_mean(source, FORMATS) or "Write other formats from foreachBatch.",
+            )
+        self._format = source
+        return self
+
+    def option(self, key: str, value: Any) -> StreamWriter:
+        """One of `path`, `checkpointLocation`, `memory`, `slots`, `groups`, `plan`, `cache`, `latePath`."""
+        known = {name.lower(): name for name in OPTIONS}
+        if key.lower() not in known:
+            raise JobError(
+                f'unknown option "{key}"', detail=f"Options are {', '.join(OPTIONS)}.", hint=did_you_mean(key, OPTIONS)
+            )
+        self._options[known[key.lower()]] = str(value)
+        return self
+
+    def options(self, **options: Any) -> StreamWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, mode: str) -> StreamWriter:  # noqa: N802 - named as in PySpark
+        """Joins only ever add results: `append`."""
+        if mode != "append":
+            raise JobError(f'output mode "{mode}" is not supported', detail='A join emits its results in mode "append".')
+        return self
+
+    def queryName(self, name: str) -> StreamWriter:  # noqa: N802 - named as in PySpark
+        self._name = name
+        return self
+
+    def trigger(self, **trigger: Any) -> StreamWriter:
+        """`processingTime="1 second"`, `availableNow=True` or `once=True`, as in PySpark."""
+        self._trigger = trigger
+        return self
+
+    def foreachBatch(self, function: BatchFunction) -> StreamWriter:  # noqa: N802 - named as in PySpark
+        """Call `function(df, batch_id)` with the results of each batch; again with the same, after a failure."""
+        self._function = function
+        return self
+
+    def report(self, report: Report) -> StreamWriter:
+        """Call `report(event)` after each batch and at the end, with what `watersmeet run --json` prints."""
+        self._report = report
+        return self
+
+    def start(self, path: str | None = None) -> SparkRun:
+        """Start the query. Returns at once."""
+        if path is not None:
+            self.option("path", path)
+        where = self._options.get("checkpointLocation")
+        if not where:
+            raise JobError("the query has no checkpoint", hint='Set .option("checkpointLocation", "some/folder").')
+        target = self._options.get("path")
+        if self._function is None and self._format == "parquet" and not target:
+            raise JobError("the query has no output path", hint='Set .option("path", "out"), or use foreachBatch.')
+        slots, groups = self._whole("slots", 2), self._whole("groups", 300)
+        if groups < slots:
+            raise JobError(f"{slots} slots cannot share {groups} groups", detail="Each slot needs at least one group.")
+        memory = self._options.get("memory")
+        asked = self._options.get("plan", "auto")
+        physical = lay_out(self._query, choose_tree(self._query, asked))
+        layout = Layout(where, self._options.get("cache"))
+        outputs = _Outputs.of(layout, self._format, target, self._options.get("latePath"), self._function)
+        union, columns = unite(physical, self._frames)
+        checkpoint = open_checkpoint(
+            layout, self._query, physical.tree, Routing.even(groups, slots), outputs.waiting_folders
+        )
+        run = SparkRun(
+            plan=physical,
+            why=why_tree(self._query, asked),
+            checkpoint=checkpoint,
+            layout=layout,
+            union_layout=columns,
+            outputs=outputs,
+            memory_bytes=None if memory is None else parse_bytes(memory, "memory"),
+            report=self._report,
+        )
+        writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", layout.spark)
+        if self._trigger:
+            writer = writer.trigger(**self._trigger)
+        if self._name:
+            writer = writer.queryName(self._name)
+        try:
+            run.attach(writer.start())
+        except PySparkException as error:
+            checkpoint.close()
+            raise translate(error) from error
+        except BaseException:
+            checkpoint.close()
+            raise
+        return run
+
+    def _whole(self, name: str, default: int) -> int:
+        text = self._options.get(name, str(default))
+        if not text.isdigit() or int(text) < 1:
+            raise JobError(f'{name} "{text}" is not a whole number above zero')
+        return int(text)
+
+
+class _Outputs:
+    """Where result files wait, and how a committed batch is delivered from them."""
+
+    def __init__(
+        self,
+        writer: ResultWriter,
+        waiting: Folder,
+        target: str | None,
+        late: tuple[Folder, str] | None,
+        function: BatchFunction | None,
+    ) -> None:
+        self.writer = writer
+        self.waiting = waiting
+        self.target = target
+        self.late = late
+        self.function = function
+
+    @classmethod
+    def of(
+        cls, layout: Layout, format: str, target: str | None, late: str | None, function: BatchFunction | None
+    ) -> _Outputs:
+        late_pair = None if late is None else (waiting_folder(late, layout), late)
+        if function is not None:
+            return cls(ParquetResults(layout.results), layout.results, None, late_pair, function)
+        if format == "noop" or target is None:
+            return cls(CountedResults(), layout.results, None, late_pair, None)
+        waiting = waiting_folder(target, layout)
+        return cls(ParquetResults(waiting), waiting, target, late_pair, None)
+
+    @property
+    def waiting_folders(self) -> tuple[Folder, ...]:
+        return (self.waiting,) if self.late is None else (self.waiting, self.late[0])
+
+    def deliver(self, session: SparkSession, schema: pa.Schema, batch: BatchRecord) -> None:
+        deliver_files(batch, self.waiting, self.target, self.late)
+        if self.function is not None:
+            spark_schema = from_arrow_schema(schema)
+            paths = [self.waiting.path(name) for name in batch.results]
+            rows = session.read.schema(spark_schema).parquet(*paths) if paths else None
+            self.function(session.createDataFrame([], spark_schema) if rows is None else rows, batch.number)
+
+
+def waiting_folder(target: str, layout: Layout) -> Folder:
+    """Where files for `target` wait: beside their place, out of readers' sight, apart from other runs' files."""
+    mark = zlib.crc32(layout.home.path().encode())
+    return Folder(Folder(target).path(f"{WAITING}-{mark:08x}"))
+
+
+class SparkRun:
+    """A running query. Shaped like PySpark's `StreamingQuery`."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        why: str,
+        checkpoint: Checkpoint,
+        layout: Layout,
+        union_layout: UnionLayout,
+        outputs: _Outputs,
+        memory_bytes: int | None,
+        report: Report,
+    ) -> None:
+        self._plan = plan
+        self._why = why
+        self._checkpoint = checkpoint
+        self._layout = layout
+        self._union_layout = union_layout
+        self._outputs = outputs
+        self._memory_bytes = memory_bytes
+        self._report = report
+        self._before = checkpoint.manifest
+        self._progress: deque[Event] = deque(maxlen=100)
+        self._error: BaseException | None = None
+        self._query: StreamingQuery | None = None
+        self._started = time.perf_counter()
+        self._ended = False
+        self._ending = threading.Lock()
+
+    def attach(self, query: StreamingQuery) -> None:
+        self._query = query
+
+    @property
+    def _streaming(self) -> StreamingQuery:
+        assert self._query is not None
+        return self._query
+
+    # --- one batch ---------------------------------------------------------------------------------------------------
+
+    def on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """What `foreachBatch` calls: compute and commit the batch unless that has happened, then deliver it."""
+        try:
+            self._on_batch(frame, batch_id)
+        except BaseException as error:
+            self._error = error
+            raise
+
+    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        started = time.perf_counter()
+        manifest = self._checkpoint.manifest
+        if batch_id not in (manifest.last_batch, manifest.last_batch + 1):
+            raise CheckpointError(
+                f"Spark is at batch {batch_id}, but the state is at batch {manifest.last_batch}",
+                detail=f"Under {self._layout.home.path()}, Spark's checkpoint and ours do not belong together.",
+                hint="Restore both from one backup, or start with a new checkpoint.",
+            )
+        session = frame.sparkSession
+        if batch_id == manifest.last_batch + 1:
+            manifest = self._compute(session, frame)
+        assert manifest.batch is not None
+        self._outputs.deliver(session, self._plan.query.output_schema, manifest.batch)
+        event = batch_event(self._plan, manifest, time.perf_counter() - started)
+        self._progress.append(event)
+        self._report(event)
+        self._checkpoint.tidy()
+
+    def _compute(self, session: SparkSession, frame: DataFrame) -> Any:
+        context = context_of(self._plan, self._checkpoint.manifest)
+        late = None if self._outputs.late is None else self._outputs.late[0]
+        cells = frame.mapInArrow(Pack(context, self._union_layout, late), CELL_SCHEMA)
+        for stage in self._plan.stages:
+            work = RunStage(context, stage.index, self._layout.segments, self._outputs.writer)
+            cells = cells.repartitionById(context.routing.slots, "part").mapInArrow(work, CELL_SCHEMA)
+        with _settings(session, JOB_SETTINGS):
+            rows = cells.collect()
+        assert all(row.stage == DRIVER for row in rows), "a cell did not reach its stage"
+        reports = [read_report(bytes(row.data)) for row in rows]
+        streams = [report for report in reports if isinstance(report, StreamReport)]
+        tasks = [report for report in reports if isinstance(report, TaskReport)]
+        return commit_batch(self._checkpoint.table, context, streams, tasks)
+
+    # --- the handle --------------------------------------------------------------------------------------------------
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - named as in PySpark
+        """Wait for the end; raises what ended it, if that was an error."""
+        try:
+            done = self._streaming.awaitTermination(timeout) if timeout else self._streaming.awaitTermination()
+        except StreamingQueryException as error:
+            self._end()
+            raise self._cause(error) from None
+        if done is not False:
+            self._end()
+        return done
+
+    def _cause(self, error: StreamingQueryException) -> BaseException:
+        if isinstance(self._error, WatersmeetError):
+            return self._error
+        return translate(self._error if self._error is not None else error)
+
+    def stop(self) -> None:
+        """Stop after the batch under way, and let go of the checkpoint."""
+        self._streaming.stop()
+        self._end()
+
+    def _end(self) -> None:
+        with self._ending:
+            if self._ended:
+                return
+            self._ended = True
+        self._checkpoint.close()
+        if self._error is None:
+            manifest = self._checkpoint.manifest
+            batches = manifest.last_batch - self._before.last_batch
+            self._report(end_event(self._before, manifest, batches, time.perf_counter() - self._started))
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - named as in PySpark
+        return bool(self._streaming.isActive)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Spark's status of the query, and how much state there is against the budget."""
+        manifest = self._checkpoint.manifest
+        return {
+            **self._streaming.status,
+            "batch": manifest.last_batch,
+            "version": manifest.version,
+            "stateRows": manifest.state_rows,
+            "activeBytes": manifest.active_bytes,
+            "memoryBytes": self._memory_bytes,
+        }
+
+    @property
+    def lastProgress(self) -> Event | None:  # noqa: N802 - named as in PySpark
+        """The event of the last batch."""
+        return self._progress[-1] if self._progress else None
+
+    @property
+    def recentProgress(self) -> list[Event]:  # noqa: N802 - named as in PySpark
+        return list(self._progress)
+
+    @property
+    def plan(self) -> str:
+        """The shape of the plan, such as `((A B) C)`."""
+        return self._checkpoint.manifest.plan
+
+    def explain(self) -> str:
+        return explain_text(self._plan, self._why)
+
+    def decisions(self) -> list[Mapping[str, Any]]:
+        """What was decided while the query ran, and why."""
+        return list(self._checkpoint.manifest.decisions)
+
+
+@contextmanager
+def _settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session for the time being."""
+    before = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, old)

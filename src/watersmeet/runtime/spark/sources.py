@@ -1,0 +1,97 @@
+"""Streaming DataFrames in: one DataFrame that holds the rows of all streams, and the way back to each stream's batches.
+
+Streams differ in schema and a union does not. So columns are shared by type: the union has as many columns of each
+type as the stream with most of them needs, and a stream's columns take those of their types in order. Nothing is
+padded where streams look alike, and only the columns that the query reads are carried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from watersmeet.errors import JobError
+from watersmeet.model.schema import conform, normal_schema
+from watersmeet.plan.physical import PhysicalPlan
+
+STREAM_FIELD = "stream"
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The schema of a DataFrame as the engine sees it."""
+    return normal_schema(to_arrow_schema(frame.schema))
+
+
+@dataclass(frozen=True)
+class UnionLayout:
+    """Where each stream's columns are in the union."""
+
+    streams: tuple[str, ...]
+    columns: Mapping[str, tuple[tuple[str, str], ...]]  # stream -> (its column, the union's column)
+    schemas: Mapping[str, pa.Schema]
+
+    def split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows of each stream in a batch of the union, under their own names and types."""
+        numbers = batch.column(STREAM_FIELD).to_numpy()
+        if not len(numbers):
+            return
+        low, high = int(numbers.min()), int(numbers.max())
+        for number in range(low, high + 1):
+            rows = batch if low == high else batch.take(pa.array(np.flatnonzero(numbers == number)))
+            if rows.num_rows:
+                name = self.streams[number]
+                pairs = self.columns[name]
+                arrays = [rows.column(theirs) for _, theirs in pairs]
+                own = pa.RecordBatch.from_arrays(arrays, names=[mine for mine, _ in pairs])
+                yield name, conform(own, self.schemas[name], name)
+
+
+def unite(plan: PhysicalPlan, frames: Mapping[str, DataFrame]) -> tuple[DataFrame, UnionLayout]:
+    """The union of the plan's streams, and its layout."""
+    wanted = {name: plan.stream_columns(name) for name in plan.streams}
+    types: dict[str, int] = {}
+    placed: dict[str, list[tuple[str, str]]] = {}
+    kinds: dict[str, Any] = {}
+    for name, columns in wanted.items():
+        if not frames[name].isStreaming:
+            raise JobError(
+                f'stream "{name}" is not a streaming DataFrame',
+                hint="Read it with spark.readStream instead of spark.read.",
+            )
+        used: dict[str, int] = {}
+        placed[name] = []
+        for column in columns:
+            kind = frames[name].schema[column].dataType
+            text = kind.simpleString()
+            number = used.get(text, 0)
+            used[text] = number + 1
+            field = f"c{types.setdefault(text, len(types))}_{number}"
+            kinds[field] = kind
+            placed[name].append((column, field))
+    parts = []
+    for number, name in enumerate(plan.streams):
+        own = {field: column for column, field in placed[name]}
+        selected = [F.lit(number).cast("tinyint").alias(STREAM_FIELD)]
+        for field, kind in kinds.items():
+            source = frames[name][_quoted(own[field])] if field in own else F.lit(None).cast(kind)
+            selected.append(source.alias(field))
+        parts.append(frames[name].select(*selected))
+    schemas = {entry.stream.name: entry.stream.schema for entry in plan.query.inputs}
+    layout = UnionLayout(
+        plan.streams,
+        {name: tuple(pairs) for name, pairs in placed.items()},
+        {name: pa.schema([schemas[name].field(column) for column in columns]) for name, columns in wanted.items()},
+    )
+    return reduce(DataFrame.union, parts), layout
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

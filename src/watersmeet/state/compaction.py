@@ -1,0 +1,105 @@
+"""Which segments of a state to merge, so that a batch probes few of them and rows are rewritten rarely.
+
+Segments are grouped by tier: by size (a tier is `FANOUT` times the one below) and, where rows expire, by the stretch of
+time in which they do, a quarter of the shortest window long. `FANOUT` segments of one tier become one of the next. A
+stretch whose end the watermark has passed gets no more rows worth waiting for, and its segments become one. So rows
+that expire together lie together, and expiry drops whole files.
+
+With n rows in batches of b a state has at most (FANOUT - 1) * log_FANOUT(n / b) segments, and each row is rewritten at
+most log_FANOUT(n / b) times. A pure function of sizes and times; the runtime does the merging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from watersmeet.kernel.window import NEVER
+from watersmeet.plan.physical import State
+
+# Tuned on `make bench`: 2 rewrites rows too often, 8 probes too many segments; 3 to 5 are alike.
+FANOUT = 4
+# Offsets of string columns are 32-bit; a segment stays well under what they can address.
+MAX_SEGMENT_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A segment, or the rows of this batch that are about to become one."""
+
+    name: str
+    rows: int
+    bytes: int
+    max_expiry: int
+
+
+def choose_merges(candidates: Sequence[Candidate], state: State, watermark: int | None) -> list[tuple[str, ...]]:
+    """Sets of candidates, by name, each to be merged into one segment.
+
+    `watermark`: no future row will need a row of this state that expires by then.
+    """
+    width = min((w for _, w in state.windows), default=None)
+    stretch = max(1, width // 4) if width is not None else None
+    piles: list[tuple[Candidate, ...]] = [(candidate,) for candidate in candidates]
+    merged = True
+    while merged:
+        merged = False
+        tiers: dict[tuple[int, int], list[tuple[Candidate, ...]]] = {}
+        for pile in piles:
+            tiers.setdefault(_tier(pile, stretch), []).append(pile)
+        for members in tiers.values():
+            if len(members) >= FANOUT and sum(map(_bytes, members)) <= MAX_SEGMENT_BYTES:
+                piles = [pile for pile in piles if pile not in members]
+                piles.append(tuple(candidate for pile in members for candidate in pile))
+                merged = True
+                break
+    return [tuple(candidate.name for candidate in pile) for pile in _close(piles, stretch, watermark) if len(pile) > 1]
+
+
+def _close(
+    piles: list[tuple[Candidate, ...]], stretch: int | None, watermark: int | None
+) -> list[tuple[Candidate, ...]]:
+    """Join the piles of each stretch of time that has ended: its newest rows expire within the window."""
+    if stretch is None or watermark is None:
+        return piles
+    result: list[tuple[Candidate, ...]] = []
+    ended: dict[int, list[tuple[Candidate, ...]]] = {}
+    for pile in piles:
+        time = _time(pile, stretch)
+        if (time + 1) * stretch <= watermark + 3 * stretch:
+            ended.setdefault(time, []).append(pile)
+        else:
+            result.append(pile)
+    for members in ended.values():
+        largest = max(members, key=_rows)
+        rest = [pile for pile in members if pile is not largest]
+        # A trickle of late rows must not rewrite the stretch with every batch.
+        joined = members if sum(map(_rows, rest)) * FANOUT >= _rows(largest) else rest
+        if sum(map(_bytes, joined)) > MAX_SEGMENT_BYTES or (joined is rest and len(rest) < FANOUT):
+            joined = []
+        result.extend(pile for pile in members if pile not in joined)
+        if joined:
+            result.append(tuple(candidate for pile in joined for candidate in pile))
+    return result
+
+
+def _rows(pile: tuple[Candidate, ...]) -> int:
+    return sum(candidate.rows for candidate in pile)
+
+
+def _bytes(pile: tuple[Candidate, ...]) -> int:
+    return sum(candidate.bytes for candidate in pile)
+
+
+def _time(pile: tuple[Candidate, ...], stretch: int | None) -> int:
+    newest = max(candidate.max_expiry for candidate in pile)
+    return 0 if stretch is None or newest >= NEVER else newest // stretch
+
+
+def _tier(pile: tuple[Candidate, ...], stretch: int | None) -> tuple[int, int]:
+    size = _rows(pile)
+    level = 0
+    while size >= FANOUT:
+        size //= FANOUT
+        level += 1
+    return level, _time(pile, stretch)

@@ -1,0 +1,238 @@
+"""A folder of files on any filesystem that pyarrow reaches, with the few operations that state needs.
+
+A plain path (or a `file:` address) is handled by the operating system: writes go to a temporary name and appear whole,
+`put_if_absent` is atomic (a hard link), reads are memory-mapped. Any other address goes through `pyarrow.fs`; there,
+reads go through a local cache folder, and `put_if_absent` looks before it writes, which is enough for a single writer.
+
+Never overwrites a file that exists under its final name. An error of the disk becomes a `ResourceError` that names the
+file, and the half-written temporary file is removed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlparse
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from watersmeet import faults
+from watersmeet.errors import ResourceError, StateConflictError
+
+_TEMPORARY = ".tmp-"
+
+
+def is_local(address: str) -> bool:
+    """Whether `address` is a path of this machine.
+
+    >>> is_local("/data/ck"), is_local("file:///data/ck"), is_local("s3://bucket/ck")
+    (True, True, False)
+    """
+    scheme = urlparse(address).scheme
+    return scheme in ("", "file") or len(scheme) == 1
+
+
+def local_path(address: str) -> str:
+    return os.path.abspath(urlparse(address).path if address.startswith("file:") else address)
+
+
+class _Summed:
+    """A sink that keeps the CRC-32 and the length of what passes through it."""
+
+    def __init__(self, sink: Any) -> None:
+        self.sink = sink
+        self.crc32 = 0
+        self.length = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        self.crc32 = zlib.crc32(view, self.crc32)
+        self.length += view.nbytes
+        self.sink.write(view)
+        return view.nbytes
+
+    def tell(self) -> int:
+        return self.length
+
+    def flush(self) -> None:
+        self.sink.flush()
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: its length and checksum."""
+
+    bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder at `address`. `cache` is a local folder for copies of remote files (or of local ones, if given)."""
+
+    address: str
+    cache: str | None = None
+
+    @property
+    def local(self) -> bool:
+        return is_local(self.address)
+
+    def path(self, name: str = "") -> str:
+        root = local_path(self.address) if self.local else self.address.rstrip("/")
+        return f"{root}/{name}" if name else root
+
+    def _remote(self, name: str = "") -> tuple[Any, str]:
+        return pafs.FileSystem.from_uri(self.path(name))  # type: ignore[no-any-return]
+
+    def make(self) -> None:
+        if self.local:
+            with _disk_errors("create folder", self.path()):
+                os.makedirs(self.path(), exist_ok=True)
+        else:
+            filesystem, path = self._remote()
+            filesystem.create_dir(path, recursive=True)
+
+    def write(self, name: str, fill: Callable[[Any], None], midway: str | None = None) -> Written:
+        """Write the file `name`: `fill` gets a sink. It appears whole or not at all.
+
+        `midway` names a fault point to pass between the bytes and the final name.
+        """
+        if not self.local:
+            filesystem, path = self._remote(name)
+            with _disk_errors("write", path), filesystem.open_output_stream(path) as stream:
+                summed = _Summed(stream)
+                fill(summed)
+            return Written(summed.length, summed.crc32)
+        temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
+        try:
+            with _disk_errors("write", self.path(name)):
+                with open(temporary, "wb") as stream:
+                    summed = _Summed(stream)
+                    fill(summed)
+                if midway:
+                    faults.reach(midway)
+                os.rename(temporary, self.path(name))
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        return Written(summed.length, summed.crc32)
+
+    def put_if_absent(self, name: str, data: bytes, midway: str | None = None) -> None:
+        """Write `data` as the file `name`, or raise `StateConflictError` if there is such a file. Survives power loss."""
+        conflict = StateConflictError(f'"{name}" exists already', detail=f"In {self.path()}.")
+        if not self.local:
+            filesystem, path = self._remote(name)
+            if filesystem.get_file_info(path).type != pafs.FileType.NotFound:
+                raise conflict
+            with _disk_errors("write", path), filesystem.open_output_stream(path) as stream:
+                stream.write(data)
+            return
+        temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
+        try:
+            with _disk_errors("write", self.path(name)):
+                with open(temporary, "wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                if midway:
+                    faults.reach(midway)
+                os.link(temporary, self.path(name))
+                _sync_folder(self.path())
+        except FileExistsError:
+            raise conflict from None
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+    def read(self, name: str) -> bytes:
+        if self.local:
+            with open(self.path(name), "rb") as stream:
+                return stream.read()
+        filesystem, path = self._remote(name)
+        with filesystem.open_input_file(path) as stream:
+            return stream.read()  # type: ignore[no-any-return]
+
+    def open(self, name: str) -> pa.NativeFile:
+        """The file, memory-mapped: in place where it is local, else from a copy in the cache."""
+        if self.local and self.cache is None:
+            return pa.memory_map(self.path(name))
+        return pa.memory_map(self._cached(name))
+
+    def _cached(self, name: str) -> str:
+        cache = self.cache or os.path.join(tempfile.gettempdir(), "watersmeet-cache")
+        # The whole address is part of the copy's name: two checkpoints may share a cache.
+        home = os.path.join(cache, f"{zlib.crc32(self.address.encode()):08x}")
+        copy = os.path.join(home, name)
+        if not os.path.exists(copy):
+            os.makedirs(home, exist_ok=True)
+            temporary = f"{copy}{_TEMPORARY}{uuid.uuid4().hex[:12]}"
+            with open(temporary, "wb") as stream:
+                stream.write(self.read(name))
+            os.rename(temporary, copy)
+        return copy
+
+    def names(self) -> list[str]:
+        """The files in the folder, temporary ones included, sorted; none if there is no folder."""
+        if self.local:
+            return sorted(os.listdir(self.path())) if os.path.isdir(self.path()) else []
+        filesystem, path = self._remote()
+        infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+        return sorted(info.base_name for info in infos)
+
+    def exists(self, name: str) -> bool:
+        if self.local:
+            return os.path.exists(self.path(name))
+        filesystem, path = self._remote(name)
+        return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
+
+    def move_out(self, name: str, target: str) -> None:
+        """Move the file to the path `target`, on the same filesystem."""
+        if self.local:
+            with _disk_errors("move to", target):
+                os.replace(self.path(name), local_path(target))
+        else:
+            filesystem, path = self._remote(name)
+            _, to = pafs.FileSystem.from_uri(target)
+            filesystem.move(path, to)
+
+    def delete(self, name: str) -> None:
+        """Remove the file if it is there."""
+        with suppress(FileNotFoundError):
+            if self.local:
+                os.unlink(self.path(name))
+            else:
+                filesystem, path = self._remote(name)
+                filesystem.delete_file(path)
+
+
+def _sync_folder(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _disk_errors(doing: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        raise ResourceError(
+            f'cannot {doing} "{os.path.basename(path)}": {error.strerror or error}',
+            detail=f"The file is {path}. Nothing was committed; the state is as it was after the last batch.",
+            hint="Free some space and start the run again: it goes on where it stopped." if full else None,
+        ) from error

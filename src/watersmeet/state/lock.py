@@ -1,0 +1,57 @@
+"""One run at a time on a checkpoint: an advisory lock that the system releases when the process ends, however it ends.
+
+Holds for checkpoints on a local or network filesystem with locks. Elsewhere two runs are told apart at the first
+commit: put-if-absent lets only one of them have a version.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from types import TracebackType
+from typing import IO
+
+from watersmeet.errors import CheckpointError
+from watersmeet.state.files import Folder
+
+
+class CheckpointLock:
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> None:
+        if not self._folder.local:
+            return
+        self._folder.make()
+        path = self._folder.path("lock")
+        handle = open(path, "a+")  # noqa: SIM115 - stays open for as long as the lock is held
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            handle.close()
+            raise CheckpointError(
+                "another run is using the checkpoint",
+                detail=f"{self._folder.path()} is held by {holder}.",
+                hint="Stop that run first, or use another checkpoint folder.",
+            ) from None
+        handle.truncate(0)
+        handle.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
+        handle.flush()
+        self._file = handle
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> CheckpointLock:
+        self.acquire()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()

@@ -1,0 +1,72 @@
+"""Explain: its text against golden files, its JSON against the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from watersmeet.lang.binder import bind
+from watersmeet.lang.types import parse_schema
+from watersmeet.model.streams import Stream
+from watersmeet.plan.explain import explain_choice, explain_json, explain_text
+from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.query import Query
+from watersmeet.plan.tree import choose_tree
+
+STREAMS = {name: Stream(name, parse_schema("x BIGINT, y BIGINT, v BIGINT, ts TIMESTAMP")) for name in "ABCD"}
+ONE_KEY = "SELECT A.v, C.y FROM A [RANGE 30 MINUTES], B [RANGE 1 SECOND], C WHERE A.x = B.x AND B.x = C.x AND A.v > 3"
+TWO_KEYS = (
+    "SELECT A.v, C.v AS w FROM A, B [RANGE 10 SECONDS], C "
+    "WHERE A.x = B.x AND B.y + 1 = C.y AND A.v < C.v AND B.v BETWEEN 1 AND 9"
+)
+CHAIN = "SELECT A.v FROM A, B, C, D WHERE A.x = B.x AND B.y = C.y AND C.x = D.x"
+SELF_JOIN = "SELECT l.v, r.v AS w FROM A l [RANGE 1 HOUR], A r [RANGE 1 HOUR] WHERE l.x = r.x AND l.y = r.y"
+# An alias spelled like the id of a node.
+ALIAS_J1 = "SELECT J1.v FROM A J1, B, C WHERE J1.x = B.x AND B.y = C.y"
+
+
+def planned(text: str, setting: str) -> tuple[Query, PhysicalPlan]:
+    query = bind(text, STREAMS)
+    return query, lay_out(query, choose_tree(query, setting))
+
+
+@pytest.mark.parametrize(
+    "name, text, setting",
+    [
+        ("mjoin", ONE_KEY, "auto"),
+        ("left_deep", ONE_KEY, "left-deep"),
+        ("two_keys", TWO_KEYS, "auto"),
+        ("bushy", CHAIN, "((A B) (C D))"),
+        ("self_join", SELF_JOIN, "mjoin"),
+        ("alias_like_a_node", ALIAS_J1, "auto"),
+    ],
+)
+def test_text(name: str, text: str, setting: str, golden: Callable[[str, str], None]) -> None:
+    query, plan = planned(text, setting)
+    golden(f"explain_{name}", f"{text}\n----\n{explain_text(plan, explain_choice(query, setting))}")
+
+
+def test_sizes_stand_beside_their_state() -> None:
+    _, plan = planned(ONE_KEY, "auto")
+    name = plan.stages[0].nodes[0].inputs[0].state.name
+    text = explain_text(plan, "", {name: {"rows": 1234, "bytes": 56789}})
+    assert text.count("holds") == 1
+    assert "holds 1,234 rows in 56,789 bytes" in text
+
+
+def test_json_has_stages_with_exchanges() -> None:
+    _, plan = planned(TWO_KEYS, "auto")
+    data = explain_json(plan, "because")
+    assert json.loads(json.dumps(data)) == data
+    assert (data["plan"], data["why"]) == ("((A B) C)", "because")
+    first, last = data["stages"]
+    assert first["exchange"]["to_stage"] == 1
+    assert first["exchange"]["hashed_on"] == ["B.y + 1"]
+    assert last["exchange"] is None
+    (node,) = last["nodes"]
+    assert node["keys"] == ["B.y + 1 = C.y"]
+    assert node["predicates"] == ["A.v < C.v"]
+    assert [(entry["source"], entry["probes"]) for entry in node["inputs"]] == [("J1", ["C"]), ("C", ["J1"])]
+    assert {entry["alias"]: entry["window"] for entry in data["inputs"]}["B"] == "[RANGE 10 SECONDS]"

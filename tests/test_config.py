@@ -1,0 +1,281 @@
+"""The job file: what it means, and what is said about each mistake in it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from watersmeet.config import AdaptConfig, RunConfig, SinkConfig, SparkConfig, load_job, parse_job
+from watersmeet.errors import JobError
+
+STREAM = """\
+[streams.A]
+format = "parquet"
+path = "in/A"
+schema = "k BIGINT, ts BIGINT"
+"""
+MINIMAL = f"""\
+query = "SELECT 1"
+{STREAM}
+[sink]
+path = "out"
+[run]
+checkpoint = "ck"
+"""
+
+
+def test_defaults() -> None:
+    job = parse_job(MINIMAL, "job.toml")
+    assert (job.path, job.query) == ("job.toml", "SELECT 1")
+    assert job.sink == SinkConfig("parquet", "out", None)
+    assert job.run == RunConfig(runtime="spark", checkpoint="ck", slots=2, groups=300, memory=None, trigger=None)
+    assert job.adapt == AdaptConfig("auto", "global-output-penalty")
+    assert job.spark == SparkConfig("local[*]", {})
+    source = job.sources["A"]
+    assert (source.time, source.lateness, source.options) == ("ts", timedelta(0), {})
+    assert job.streams()["A"].schema == pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    assert job.notes() == ()
+
+
+def test_every_key() -> None:
+    job = parse_job(
+        """
+        query = "SELECT 1"
+        [streams.A]
+        format = "csv"
+        path = "in/A"
+        schema = "k BIGINT, at TIMESTAMP"
+        time = "at"
+        lateness = "10 seconds"
+        options = { maxFilesPerTrigger = 1, header = true, kafka.group = "g" }
+        [sink]
+        format = "noop"
+        late = "late"
+        [run]
+        runtime = "local"
+        slots = 4
+        groups = 8
+        memory = "256MB"
+        trigger = "1 second"
+        cache = "/tmp/cache"
+        [adapt]
+        plan = "((A B) C)"
+        spill = "off"
+        [spark]
+        master = "local[2]"
+        "spark.sql.shuffle.partitions" = 2
+        spark.ui.enabled = false
+        """,
+        "job.toml",
+    )
+    source = job.sources["A"]
+    assert (source.time, source.lateness) == ("at", timedelta(seconds=10))
+    assert source.options == {"maxFilesPerTrigger": 1, "header": True, "kafka.group": "g"}
+    assert job.sink == SinkConfig("noop", None, "late")
+    assert job.run == RunConfig("local", None, 4, 8, 256 << 20, timedelta(seconds=1), "/tmp/cache")
+    assert job.adapt == AdaptConfig("((A B) C)", "off")
+    assert job.spark.master == "local[2]"
+    assert job.spark.conf == {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
+
+
+def test_a_memory_budget_is_noted_as_not_enforced() -> None:
+    (note,) = parse_job(MINIMAL, "job.toml", ["run.memory=1GB"]).notes()
+    assert "not enforced" in note
+
+
+@pytest.mark.parametrize("kind, columns", [("synthetic", ["k", "v", "ts"]), ("nexmark", None)])
+def test_generated_sources_know_their_schema(kind: str, columns: list[str] | None) -> None:
+    text = MINIMAL.replace("streams.A", "streams.bid").replace('"parquet"', f'"{kind}"')
+    text = text.replace('schema = "k BIGINT, ts BIGINT"\n', "")
+    names = parse_job(text, "job.toml").sources["bid"].schema.names
+    assert names == columns if columns else "auction" in names
+
+
+def test_overrides_come_before_the_checks() -> None:
+    overrides = ["run.slots=4", "adapt.plan=((A B) C)", 'streams.A.lateness="5 seconds"', "run.memory=512MB"]
+    overrides += ['spark."spark.ui.enabled"=false', "streams.A.options.header=true"]
+    job = parse_job(MINIMAL.replace('checkpoint = "ck"', ""), "job.toml", [*overrides, "run.checkpoint=other"])
+    assert (job.run.slots, job.run.memory, job.run.checkpoint) == (4, 512 << 20, "other")
+    assert job.adapt.plan == "((A B) C)"
+    assert job.sources["A"].lateness == timedelta(seconds=5)
+    assert job.sources["A"].options == {"header": True}
+    assert job.spark.conf == {"spark.ui.enabled": "false"}
+
+
+def test_plan_off_leaves_the_choice_at_the_start() -> None:
+    assert parse_job(MINIMAL, "job.toml", ["adapt.plan=off"]).adapt.plan == "auto"
+
+
+def with_run(line: str) -> str:
+    return MINIMAL.replace('checkpoint = "ck"', f'checkpoint = "ck"\n{line}')
+
+
+def with_stream(line: str) -> str:
+    return MINIMAL.replace("[sink]", f"{line}\n[sink]")
+
+
+@pytest.mark.parametrize(
+    "text, primary, rest",
+    [
+        pytest.param("query = \nx", 'job file "job.toml" is not valid TOML', "line 1", id="malformed TOML"),
+        pytest.param("a = 1\nb c = 2", 'job file "job.toml" is not valid TOML', "  line 2: b c = 2\n", id="its line"),
+        pytest.param("a = [1,", 'job file "job.toml" is not valid TOML', "end of document", id="ends too early"),
+        pytest.param(STREAM, 'job file "job.toml" has no query', "before the first section", id="no query"),
+        pytest.param(MINIMAL.replace("SELECT 1", " "), 'job file "job.toml" has no query', "empty", id="empty query"),
+        pytest.param('query = "q"', 'job file "job.toml" has no streams', "[streams.NAME]", id="no streams"),
+        pytest.param(MINIMAL + "[sinks]", 'unknown key "sinks" in the top of the file', '"sink"', id="unknown section"),
+        pytest.param(with_run("slotz = 2"), 'unknown key "slotz" in [run]', 'Did you mean "slots"?', id="unknown key"),
+        pytest.param(
+            with_stream("slots = 2"), 'unknown key "slots" in [streams.A]', "belongs in [run]", id="wrong section"
+        ),
+        pytest.param(
+            with_stream('query = "q"'), 'unknown key "query" in [streams.A]', "top of the file", id="query too late"
+        ),
+        pytest.param(
+            "query = 1\n" + STREAM, '"query" in the top of the file is an integer, not a string', "1", id="int"
+        ),
+        pytest.param(with_run('slots = "2"'), '"slots" in [run] is a string, not an integer', '"2"', id="text slots"),
+        pytest.param(
+            with_run("slots = true"), '"slots" in [run] is true or false, not an integer', "true", id="true is no int"
+        ),
+        pytest.param(with_run("slots = 0"), '"slots" in [run] is 0', "1 or more", id="no slots"),
+        pytest.param(
+            with_run("slots = 4\ngroups = 3"),
+            "there are fewer groups than slots",
+            "groups = 3 and slots = 4",
+            id="fewer groups than slots",
+        ),
+        pytest.param(with_run('memory = "lots"'), 'memory "lots" is not a size', "512MB", id="memory"),
+        pytest.param(with_run("memory = -1"), 'memory "-1" is not a size', "positive", id="negative memory"),
+        pytest.param(with_run("memory = 1.5"), '"memory" in [run] is a number', "1.5", id="fractional memory"),
+        pytest.param(
+            with_run('trigger = "1 fortnight"'),
+            'trigger "1 fortnight" is neither "available-now" nor a duration',
+            "seconds",
+            id="trigger",
+        ),
+        pytest.param(
+            with_run('trigger = "availablenow"'), 'trigger "availablenow"', "available-now", id="near trigger"
+        ),
+        pytest.param(
+            with_stream('lateness = "5 parsecs"'),
+            'lateness of stream "A" "5 parsecs" is not a duration',
+            "unit",
+            id="late",
+        ),
+        pytest.param(
+            with_run('runtime = "sprak"'), 'unknown runtime "sprak" in [run]', 'Did you mean "spark"?', id="runtime"
+        ),
+        pytest.param(
+            MINIMAL.replace('"parquet"', '"kafka"').replace("[run]", '[run]\nruntime = "local"'),
+            'format "kafka" of stream "A" is not for the local runtime',
+            "parquet, csv, json",
+            id="format of the local runtime",
+        ),
+        pytest.param(MINIMAL.replace('checkpoint = "ck"', ""), '[run] has no "checkpoint"', "ck", id="no checkpoint"),
+        pytest.param(MINIMAL.replace('path = "out"', ""), '[sink] has no "path"', "noop", id="no sink path"),
+        pytest.param(
+            MINIMAL.replace("[sink]", '[sink]\nformat = "delta"'),
+            'unknown format "delta" in [sink]',
+            "parquet, noop",
+            id="sink format",
+        ),
+        pytest.param(MINIMAL.replace('path = "in/A"', ""), '[streams.A] has no "path"', "folder", id="no source path"),
+        pytest.param(
+            MINIMAL.replace('format = "parquet"', ""), '[streams.A] has no "format"', "csv", id="no source format"
+        ),
+        pytest.param(
+            MINIMAL.replace('schema = "k BIGINT, ts BIGINT"', ""),
+            '[streams.A] has no "schema"',
+            "BIGINT",
+            id="no schema",
+        ),
+        pytest.param(
+            MINIMAL.replace("k BIGINT", "k BIGIN"),
+            'column "k" of schema of stream "A" has unknown type "BIGIN"',
+            'Did you mean "BIGINT"?',
+            id="schema type",
+        ),
+        pytest.param(
+            with_stream('time = "tss"'),
+            'stream "A" has no event-time column "tss"',
+            'Did you mean "ts"?',
+            id="time column",
+        ),
+        pytest.param(
+            'query = "q"\nrun.checkpoint = "ck"\nstreams.A = "in/A"',
+            '"A" in [streams] is a string, not a section',
+            "[streams.A]",
+            id="no table",
+        ),
+        pytest.param(
+            "run = 3\n" + MINIMAL.split("[run]")[0], '"run" in the top of the file is an integer', "3", id="run"
+        ),
+        pytest.param(
+            with_stream("options = { a = [1] }"), '"a" in options of [streams.A] is a list', "[1]", id="option type"
+        ),
+        pytest.param(
+            MINIMAL + '[adapt]\nspill = "bottomup"', 'unknown spill "bottomup" in [adapt]', '"bottom-up"', id="policy"
+        ),
+        pytest.param(
+            MINIMAL + '[adapt]\nbalance = "memory"',
+            '"balance" in [adapt] is not supported yet',
+            "plan and spill",
+            id="later",
+        ),
+        pytest.param(
+            MINIMAL + "[[adapt.force]]\nat_batch = 5", '"force" in [adapt] is not supported yet', "plan", id="force"
+        ),
+        pytest.param(MINIMAL + "[spark]\nmaster = 4", '"master" in [spark] is an integer', "4", id="master"),
+        pytest.param(
+            MINIMAL + '[spark]\nmastr = "local"',
+            '"mastr" in [spark] is not a Spark setting',
+            '"master"',
+            id="near master",
+        ),
+    ],
+)
+def test_mistakes(text: str, primary: str, rest: str) -> None:
+    with pytest.raises(JobError) as caught:
+        parse_job(text, "job.toml")
+    assert caught.value.primary.startswith(primary)
+    assert rest in caught.value.render()
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "override, primary",
+    [
+        ("run.slots", 'setting "run.slots" cannot be read'),
+        ("=4", 'setting "=4" cannot be read'),
+        ("run slots=4", 'setting "run slots=4" cannot be read'),
+        ("query.x=4", 'setting "query.x=4" goes inside a value'),
+        ("run.slotz=4", 'unknown key "slotz" in [run]'),
+    ],
+)
+def test_mistakes_in_overrides(override: str, primary: str) -> None:
+    with pytest.raises(JobError) as caught:
+        parse_job(MINIMAL, "job.toml", [override])
+    assert caught.value.primary == primary
+
+
+def test_a_file_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(MINIMAL)
+    assert load_job(path, ["run.slots=3"]).run.slots == 3
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b'query = "caf\xe9"')
+    for name, problem in (
+        ("none.toml", "does not exist"),
+        ("latin.toml", "is not UTF-8 text"),
+        (".", "cannot be read"),
+    ):
+        with pytest.raises(JobError) as caught:
+            load_job(tmp_path / name)
+        assert caught.value.primary == f'job file "{tmp_path / name}" {problem}'
+        assert caught.value.detail
