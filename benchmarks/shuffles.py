@@ -343,11 +343,11 @@ def variants(folder: str) -> Iterator[Variant]:
     struct_packed = partial(packed, split_structs, cut_sorted, GATHERED_ROWS, merge_by_hash)
     yield Variant("packed/sort/gather/64k structs", struct_packed, True, middle)
     for label, name, value in SESSION_SETTINGS:
+        yield Variant(f"rows/sort/64k {label}", row_job, session=(*middle, (name, value)))
         yield Variant(f"packed/sort/gather/64k {label}", packed_job, session=(*middle, (name, value)))
     for label, name, value in CONTEXT_SETTINGS:
+        yield Variant(f"rows/sort/64k {label}", row_job, session=middle, context=((name, value),))
         yield Variant(f"packed/sort/gather/64k {label}", packed_job, session=middle, context=((name, value),))
-        if label.startswith("shuffle"):
-            yield Variant(f"rows/sort/64k {label}", row_job, session=middle, context=((name, value),))
 
 
 OPEN_COST, SPLIT_BYTES = "spark.sql.files.openCostInBytes", "spark.sql.files.maxPartitionBytes"
@@ -371,6 +371,7 @@ CONTEXT_SETTINGS = (
     ("shuffle zstd", "spark.io.compression.codec", "zstd"),
     ("buffer 1MB", "spark.buffer.size", str(1 << 20)),
     ("no worker reuse", "spark.python.worker.reuse", "false"),
+    ("unix sockets", "spark.python.unix.domain.socket.enabled", "true"),
     ("local dir in memory", "spark.local.dir", "/dev/shm"),
 )
 

@@ -8,7 +8,9 @@ At one or two rows a key that is nearly all of the cost, so throughput.py runs t
 rows (and of the keys, so that a row still meets as many others); its rows/s stand at that size.
 """
 
+import importlib.util
 import shutil
+import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -65,6 +67,8 @@ def join(spark: SparkSession, folder: Path) -> DataFrame:
 
 def main() -> None:
     args = arguments()
+    if importlib.util.find_spec("google") is None or importlib.util.find_spec("google.protobuf") is None:
+        sys.exit("transformWithStateInPandas needs the package protobuf (6.33 or newer for pyspark 4.3)")
     spark = start_spark(SETTINGS)
     if args.warm_up:
         run(join(spark, first_files(args.data, args.warm_up, args.out / "warm-up-data")), args.out / "warm-up")

@@ -22,9 +22,10 @@ from watersmeet.model.quantities import parse_duration
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
+from watersmeet.plan.explain import explain_choice, explain_text
 from watersmeet.plan.physical import PhysicalPlan, lay_out
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import choose_tree, why_tree
+from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, silent
@@ -101,9 +102,7 @@ class _Explained:
 
     def explain(self, plan: str = "auto") -> str:
         """How the query would run, as text."""
-        from watersmeet.plan.explain import explain_text
-
-        return explain_text(self.physical(plan), why_tree(self.query, plan))
+        return explain_text(self.physical(plan), explain_choice(self.query, plan))
 
 
 class SparkQuery(_Explained):

@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
 def runner(job: Job) -> Callable[[Job, Report], object]:
     """The function that runs `job`; a job of the local runtime never imports pyspark."""
     if job.run.runtime == "local":
-        from watersmeet.runtime import local
+        from watersmeet.runtime import local_job
 
-        return local.run_job
+        return local_job.run_job
     from watersmeet.runtime.spark import job as spark_job
 
     return spark_job.run_job

@@ -58,7 +58,7 @@ def make_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Seq
     """A table of text; the columns named in `right` hold numbers."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
     return table

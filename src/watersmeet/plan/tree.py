@@ -136,15 +136,6 @@ def choose_tree(query: Query, plan: str) -> Tree:
     return tree
 
 
-def why_tree(query: Query, plan: str) -> str:
-    """A sentence that says why `choose_tree` chose what it did."""
-    if plan != "auto":
-        return f'asked for: plan = "{plan}"'
-    if shared_keys(query, tuple(frozenset({alias}) for alias in query.aliases)):
-        return "all inputs share a key, so one multi-way join needs no intermediate state and no exchange"
-    return "the inputs do not all share a key, so they are joined two at a time in the order of the text"
-
-
 def check_tree(query: Query, tree: Tree) -> None:
     """Refuse a tree that has a node whose inputs do not all share a key."""
     if isinstance(tree, Leaf):

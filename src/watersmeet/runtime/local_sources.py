@@ -76,11 +76,7 @@ class FileSource:
             try:
                 table = self._reader.read(path, self._stream.schema, self._options)
             except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
-                raise InputError(
-                    f'cannot read "{name}" of stream "{self._stream.name}"',
-                    detail=f"{path}: {str(error).strip()}",
-                    hint="Check the format and the schema of the stream.",
-                ) from None
+                raise _unreadable(self._stream.name, name, path, error) from None
             rows += [conform(b, self._stream.schema, self._stream.name, f'"{name}"') for b in table.to_batches()]
         return Pulled(rows, tuple(names))
 
@@ -95,6 +91,27 @@ def list_files(path: str) -> list[str]:
     with os.scandir(path) as entries:
         found = [(e.stat().st_mtime_ns, e.name) for e in entries if e.is_file() and e.name[0] not in "._"]
     return [name for _, name in sorted(found)]
+
+
+def probe_file(stream: str, path: str, format: str, schema: pa.Schema) -> None:
+    """Raise `InputError` if the oldest file under `path` cannot be of `schema`, as far as its own schema tells."""
+    names = list_files(path)
+    if format != "parquet" or not names:
+        return
+    first = os.path.join(path, names[0]) if os.path.isdir(path) else path
+    try:
+        found = pq.read_schema(first)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise _unreadable(stream, names[0], first, error) from None
+    conform(pa.RecordBatch.from_pylist([], schema=found), schema, stream, f'"{names[0]}"')
+
+
+def _unreadable(stream: str, name: str, path: str, error: Exception) -> InputError:
+    return InputError(
+        f'cannot read "{name}" of stream "{stream}"',
+        detail=f"{path}: {str(error).strip()}",
+        hint="Check the format and the schema of the stream.",
+    )
 
 
 def missing_path(stream: str, path: str) -> InputError:

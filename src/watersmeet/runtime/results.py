@@ -1,13 +1,12 @@
 """Result rows on their way out: written by tasks, committed by the driver, then delivered.
 
-A task writes result files under names of its own into the *waiting* folder; the commit lists them; delivery moves them
-to where readers look. Delivery may be repeated: what was moved already stays moved. Files of an attempt that was never
-committed stay in the waiting folder, where readers do not look, until garbage collection takes them.
+A task writes result files under names of its own into the *waiting* folder; the commit lists them; `runtime/outputs.py`
+moves them to where readers look. Files of an attempt that was never committed stay in the waiting folder until garbage
+collection takes them.
 """
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,12 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet import faults
-from watersmeet.errors import ResourceError
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord
 
-# Readers of a folder of parquet files pass over names that begin with an underscore.
-WAITING = "_watersmeet"
 ROW_GROUP_ROWS = 1 << 20
 
 
@@ -78,28 +73,3 @@ def write_late(folder: Folder, rows: pa.RecordBatch, stream: str, batch: int) ->
     folder.write(name, fill)
     faults.reach("after-late")
     return name
-
-
-def publish(waiting: Folder, names: Iterable[str], target: str) -> None:
-    """Move result files to `target`, where readers find them. May be repeated."""
-    for name in names:
-        final = os.path.join(target, name)
-        if waiting.exists(name):
-            waiting.move_out(name, final)
-            faults.reach("in-delivery")
-        elif not Folder(target).exists(name):
-            raise ResourceError(
-                f'result file "{name}" is missing',
-                detail=f"It is neither in {waiting.path()} nor in {target}.",
-                hint="Restore it from a backup, or start again with a new checkpoint and an empty output folder.",
-            )
-
-
-def deliver_files(batch: BatchRecord, waiting: Folder, target: str | None, late: tuple[Folder, str] | None) -> None:
-    """Publish a committed batch: its results to `target`, its late rows beside them."""
-    faults.reach("before-delivery")
-    if target is not None:
-        publish(waiting, batch.results, target)
-    if late is not None:
-        publish(late[0], batch.late_files, late[1])
-    faults.reach("after-delivery")

@@ -66,6 +66,9 @@ class _Summed:
     def flush(self) -> None:
         self.sink.flush()
 
+    def close(self) -> None:
+        """The owner of the sink closes it."""
+
 
 @dataclass(frozen=True)
 class Written:

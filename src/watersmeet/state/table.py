@@ -103,24 +103,11 @@ class FileTable(Table):
     @classmethod
     def open(cls, root: Folder) -> FileTable | None:
         """The table at `root` at its newest version; None if there is none."""
-        versions, snapshots = _folders(root)
-        taken = _numbers(snapshots)
-        if not taken:
+        recent = deque(read_versions(root), maxlen=cls.versions_kept)
+        if not recent:
             return None
-        # The newest manifests are kept as `recent`, so replay starts from a snapshot that is old enough for them.
-        last = max([*taken, *_numbers(versions)])
-        start = max([n for n in taken if n <= last - VERSIONS_KEPT] or [min(taken)])
-        table = cls(root, Manifest.from_json(_decode(snapshots, _name(start), FORMAT)))
-        while versions.exists(_name(table.manifest.version + 1)):
-            data = _decode(versions, _name(table.manifest.version + 1), FORMAT)
-            table.manifest = apply_all([update_from_json(entry) for entry in data["updates"]], table.manifest)
-            table.recent.append(table.manifest)
-        if table.manifest.version < last:
-            raise ResourceError(
-                f"version {table.manifest.version + 1} of the state is missing",
-                detail=f"There is a later version {last} in {versions.path()}.",
-                hint="Restore the file from a backup, or start again with a new checkpoint.",
-            )
+        table = cls(root, recent[-1])
+        table.recent = recent
         return table
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:

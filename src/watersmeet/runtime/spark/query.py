@@ -8,15 +8,15 @@ batch, and computes it, or the version, and delivers it again from its files.
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -25,24 +25,21 @@ from pyspark.sql.streaming import StreamingQuery
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, did_you_mean
 from watersmeet.model.quantities import parse_bytes
 from watersmeet.model.routing import Routing
-from watersmeet.plan.explain import explain_text
+from watersmeet.plan.explain import explain_choice, explain_text
 from watersmeet.plan.physical import PhysicalPlan, lay_out
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import choose_tree, why_tree
+from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.batch import StreamReport, TaskReport, commit_batch, context_of
 from watersmeet.runtime.checkpoint import Checkpoint, Layout, open_checkpoint
 from watersmeet.runtime.events import Event, Report, batch_event, end_event, silent
-from watersmeet.runtime.results import WAITING, CountedResults, ParquetResults, deliver_files
+from watersmeet.runtime.outputs import FORMATS, Outputs
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
 from watersmeet.runtime.spark.errors import translate
 from watersmeet.runtime.spark.sources import UnionLayout, unite
 from watersmeet.runtime.spark.tasks import Pack, RunStage
-from watersmeet.runtime.stage import ResultWriter
-from watersmeet.state.files import Folder
 from watersmeet.state.manifest import BatchRecord
 
 OPTIONS = ("path", "checkpointLocation", "memory", "slots", "groups", "plan", "cache", "latePath")
-FORMATS = ("parquet", "noop")
 
 # In force for our own job of a batch only. One job a batch means no adaptive execution, which would run each shuffle as
 # a job of its own. Batches of 64K rows: benchmarks/shuffles.py.
@@ -135,18 +132,24 @@ class StreamWriter:
         asked = self._options.get("plan", "auto")
         physical = lay_out(self._query, choose_tree(self._query, asked))
         layout = Layout(where, self._options.get("cache"))
-        outputs = _Outputs.of(layout, self._format, target, self._options.get("latePath"), self._function)
+        late = self._options.get("latePath")
+        if self._function is not None:
+            outputs = Outputs.waiting_only(layout.results, late, layout.address)
+        else:
+            outputs = Outputs.of(self._format, target, late, layout.address)
         union, columns = unite(physical, self._frames)
+        _use_this_python(union.sparkSession)
         checkpoint = open_checkpoint(
             layout, self._query, physical.tree, Routing.even(groups, slots), outputs.waiting_folders
         )
         run = SparkRun(
             plan=physical,
-            why=why_tree(self._query, asked),
+            why=explain_choice(self._query, asked),
             checkpoint=checkpoint,
             layout=layout,
             union_layout=columns,
             outputs=outputs,
+            function=self._function,
             memory_bytes=None if memory is None else parse_bytes(memory, "memory"),
             report=self._report,
         )
@@ -172,54 +175,6 @@ class StreamWriter:
         return int(text)
 
 
-class _Outputs:
-    """Where result files wait, and how a committed batch is delivered from them."""
-
-    def __init__(
-        self,
-        writer: ResultWriter,
-        waiting: Folder,
-        target: str | None,
-        late: tuple[Folder, str] | None,
-        function: BatchFunction | None,
-    ) -> None:
-        self.writer = writer
-        self.waiting = waiting
-        self.target = target
-        self.late = late
-        self.function = function
-
-    @classmethod
-    def of(
-        cls, layout: Layout, format: str, target: str | None, late: str | None, function: BatchFunction | None
-    ) -> _Outputs:
-        late_pair = None if late is None else (waiting_folder(late, layout), late)
-        if function is not None:
-            return cls(ParquetResults(layout.results), layout.results, None, late_pair, function)
-        if format == "noop" or target is None:
-            return cls(CountedResults(), layout.results, None, late_pair, None)
-        waiting = waiting_folder(target, layout)
-        return cls(ParquetResults(waiting), waiting, target, late_pair, None)
-
-    @property
-    def waiting_folders(self) -> tuple[Folder, ...]:
-        return (self.waiting,) if self.late is None else (self.waiting, self.late[0])
-
-    def deliver(self, session: SparkSession, schema: pa.Schema, batch: BatchRecord) -> None:
-        deliver_files(batch, self.waiting, self.target, self.late)
-        if self.function is not None:
-            spark_schema = from_arrow_schema(schema)
-            paths = [self.waiting.path(name) for name in batch.results]
-            rows = session.read.schema(spark_schema).parquet(*paths) if paths else None
-            self.function(session.createDataFrame([], spark_schema) if rows is None else rows, batch.number)
-
-
-def waiting_folder(target: str, layout: Layout) -> Folder:
-    """Where files for `target` wait: beside their place, out of readers' sight, apart from other runs' files."""
-    mark = zlib.crc32(layout.home.path().encode())
-    return Folder(Folder(target).path(f"{WAITING}-{mark:08x}"))
-
-
 class SparkRun:
     """A running query. Shaped like PySpark's `StreamingQuery`."""
 
@@ -230,7 +185,8 @@ class SparkRun:
         checkpoint: Checkpoint,
         layout: Layout,
         union_layout: UnionLayout,
-        outputs: _Outputs,
+        outputs: Outputs,
+        function: BatchFunction | None,
         memory_bytes: int | None,
         report: Report,
     ) -> None:
@@ -240,6 +196,7 @@ class SparkRun:
         self._layout = layout
         self._union_layout = union_layout
         self._outputs = outputs
+        self._function = function
         self._memory_bytes = memory_bytes
         self._report = report
         self._before = checkpoint.manifest
@@ -281,16 +238,23 @@ class SparkRun:
         if batch_id == manifest.last_batch + 1:
             manifest = self._compute(session, frame)
         assert manifest.batch is not None
-        self._outputs.deliver(session, self._plan.query.output_schema, manifest.batch)
+        self._deliver(session, manifest.batch)
         event = batch_event(self._plan, manifest, time.perf_counter() - started)
         self._progress.append(event)
         self._report(event)
         self._checkpoint.tidy()
 
+    def _deliver(self, session: SparkSession, batch: BatchRecord) -> None:
+        self._outputs.deliver(batch)
+        if self._function is not None:
+            schema = from_arrow_schema(self._plan.query.output_schema)
+            paths = [self._layout.results.path(name) for name in batch.results]
+            rows = session.read.schema(schema).parquet(*paths) if paths else session.createDataFrame([], schema)
+            self._function(rows, batch.number)
+
     def _compute(self, session: SparkSession, frame: DataFrame) -> Any:
         context = context_of(self._plan, self._checkpoint.manifest)
-        late = None if self._outputs.late is None else self._outputs.late[0]
-        cells = frame.mapInArrow(Pack(context, self._union_layout, late), CELL_SCHEMA)
+        cells = frame.mapInArrow(Pack(context, self._union_layout, self._outputs.late_waiting), CELL_SCHEMA)
         for stage in self._plan.stages:
             work = RunStage(context, stage.index, self._layout.segments, self._outputs.writer)
             cells = cells.repartitionById(context.routing.slots, "part").mapInArrow(work, CELL_SCHEMA)
@@ -373,6 +337,16 @@ class SparkRun:
     def decisions(self) -> list[Mapping[str, Any]]:
         """What was decided while the query ran, and why."""
         return list(self._checkpoint.manifest.decisions)
+
+
+def _use_this_python(session: SparkSession) -> None:
+    """On one machine, workers run the interpreter that this process runs, unless the environment names another.
+
+    Spark's own default is the `python3` of the PATH, which need not have the packages of a virtual environment.
+    """
+    context = session.sparkContext
+    if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
 
 
 @contextmanager

@@ -1,0 +1,52 @@
+"""Runs a job file in this process, without a JVM."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+
+from watersmeet.config import Job
+from watersmeet.lang.binder import bind
+from watersmeet.model.routing import Routing
+from watersmeet.plan.physical import lay_out
+from watersmeet.plan.tree import choose_tree
+from watersmeet.runtime.checkpoint import Layout, in_memory, open_checkpoint
+from watersmeet.runtime.clock import Clock
+from watersmeet.runtime.events import Report
+from watersmeet.runtime.local import LocalRun, run_batches
+from watersmeet.runtime.local_sources import FileSource, LocalSource
+from watersmeet.runtime.outputs import Outputs
+
+
+def run_job(job: Job, report: Report, clock: Clock | None = None) -> None:
+    """Run `job` to its end, telling `report` of each batch."""
+    streams = job.streams()
+    query = bind(job.query, streams)
+    plan = lay_out(query, choose_tree(query, job.adapt.plan))
+    sources: dict[str, LocalSource] = {}
+    for name in plan.streams:
+        source = job.sources[name]
+        assert source.path is not None, "the job file was checked"
+        sources[name] = FileSource(streams[name], source.path, source.format, source.options)
+    routing = Routing.even(job.run.groups, job.run.slots)
+    owner = job.run.checkpoint or uuid.uuid4().hex
+    outputs = Outputs.of(job.sink.format, job.sink.path, job.sink.late, owner)
+    if job.run.checkpoint is None:
+        for folder in outputs.waiting_folders:
+            folder.make()
+        checkpoint = in_memory(query, plan.tree, routing)
+    else:
+        layout = Layout(job.run.checkpoint, job.run.cache)
+        checkpoint = open_checkpoint(layout, query, plan.tree, routing, outputs.waiting_folders)
+    run = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
+    report({"event": "start", "plan": plan.tree})
+    try:
+        for _ in run_batches(run, sources, outputs.deliver, report, job.run.trigger, clock):
+            pass
+    finally:
+        run.close()
+        if job.run.checkpoint is None:
+            for folder in outputs.waiting_folders:
+                shutil.rmtree(folder.path(), ignore_errors=True)
+
+

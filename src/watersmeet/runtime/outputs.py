@@ -1,0 +1,80 @@
+"""Where the results of a run go: who writes them, where they wait for the commit, and how a batch is delivered.
+
+Result files wait in a folder beside their place, under a name that readers pass over, and are moved by delivery. A
+delivery may be repeated: what was moved already stays moved.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from watersmeet import faults
+from watersmeet.errors import ResourceError
+from watersmeet.runtime.results import CountedResults, ParquetResults
+from watersmeet.runtime.stage import ResultWriter
+from watersmeet.state.files import Folder
+from watersmeet.state.manifest import BatchRecord
+
+FORMATS = ("parquet", "noop")
+# Readers of a folder of parquet files pass over names that begin with an underscore.
+WAITING = "_watersmeet"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The result files of a run, and the folders that they are delivered to (None: left to somebody else, or none)."""
+
+    writer: ResultWriter
+    waiting: Folder | None
+    target: str | None
+    late_waiting: Folder | None
+    late_target: str | None
+
+    @classmethod
+    def of(cls, format: str, target: str | None, late: str | None, owner: str) -> Outputs:
+        """Results to `target` as `format`, late rows to `late`. `owner` tells runs that share a folder apart."""
+        late_waiting = None if late is None else _waiting_folder(late, owner)
+        if format == "noop" or target is None:
+            return cls(CountedResults(), None, None, late_waiting, late)
+        waiting = _waiting_folder(target, owner)
+        return cls(ParquetResults(waiting), waiting, target, late_waiting, late)
+
+    @classmethod
+    def waiting_only(cls, waiting: Folder, late: str | None, owner: str) -> Outputs:
+        """Results stay in `waiting`, for somebody else to deliver from."""
+        late_waiting = None if late is None else _waiting_folder(late, owner)
+        return cls(ParquetResults(waiting), waiting, None, late_waiting, late)
+
+    @property
+    def waiting_folders(self) -> tuple[Folder, ...]:
+        return tuple(folder for folder in (self.waiting, self.late_waiting) if folder is not None)
+
+    def deliver(self, batch: BatchRecord) -> None:
+        """Move the files of a committed batch to where readers find them."""
+        faults.reach("before-delivery")
+        if self.waiting is not None and self.target is not None:
+            _publish(self.waiting, batch.results, self.target)
+        if self.late_waiting is not None and self.late_target is not None:
+            _publish(self.late_waiting, batch.late_files, self.late_target)
+        faults.reach("after-delivery")
+
+
+def _waiting_folder(target: str, owner: str) -> Folder:
+    return Folder(Folder(target).path(f"{WAITING}-{zlib.crc32(owner.encode()):08x}"))
+
+
+def _publish(waiting: Folder, names: Iterable[str], target: str) -> None:
+    for name in names:
+        final = os.path.join(target, name)
+        if waiting.exists(name):
+            waiting.move_out(name, final)
+            faults.reach("in-delivery")
+        elif not Folder(target).exists(name):
+            raise ResourceError(
+                f'result file "{name}" is missing',
+                detail=f"It is neither in {waiting.path()} nor in {target}.",
+                hint="Restore it from a backup, or start again with a new checkpoint and an empty output folder.",
+            )

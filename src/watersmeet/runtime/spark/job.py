@@ -1,0 +1,151 @@
+"""Runs a job file on Spark: a session from `[spark]`, a streaming DataFrame for each stream, the query, the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
+from watersmeet.errors import JobError
+from watersmeet.lang.binder import bind
+from watersmeet.model.quantities import microseconds
+from watersmeet.plan.physical import lay_out
+from watersmeet.plan.tree import choose_tree
+from watersmeet.runtime.events import Report
+from watersmeet.runtime.local_sources import csv_has_header, list_files, missing_path, probe_file
+from watersmeet.runtime.spark.errors import translate
+from watersmeet.runtime.spark.query import StreamWriter
+from watersmeet.state.files import is_local, local_path
+
+# Spark's own log would bury the progress of a job and show traces for mistakes that we explain ourselves.
+_LOG4J = """rootLogger.level = off
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+"""
+
+
+def run_job(job: Job, report: Report) -> None:
+    """Run `job` to its end, telling `report` of each batch."""
+    query = bind(job.query, job.streams())
+    plan = lay_out(query, choose_tree(query, job.adapt.plan))
+    for name in plan.streams:
+        _check_files(job.sources[name])
+    with _session(job.spark) as session:
+        try:
+            frames = {name: _open(session, job.sources[name]) for name in plan.streams}
+            writer = StreamWriter(query, frames).format(job.sink.format).report(report)
+            settings = {
+                "path": job.sink.path,
+                "latePath": job.sink.late,
+                "checkpointLocation": job.run.checkpoint,
+                "slots": job.run.slots,
+                "groups": job.run.groups,
+                "memory": job.run.memory,
+                "plan": job.adapt.plan,
+                "cache": job.run.cache,
+            }
+            writer.options(**{name: value for name, value in settings.items() if value is not None})
+            report({"event": "start", "plan": plan.tree})
+            run = writer.trigger(**_trigger(job.run.trigger)).start()
+        except PySparkException as error:
+            raise translate(error) from error
+        try:
+            run.awaitTermination()
+        except KeyboardInterrupt:
+            run.stop()
+            raise
+
+
+def _trigger(every: timedelta | None) -> dict[str, object]:
+    if every is None:
+        return {"availableNow": True}
+    return {"processingTime": f"{microseconds(every) // 1000} milliseconds"}
+
+
+def _check_files(source: SourceConfig) -> None:
+    """Look at the first file of a file source, to tell a wrong path or schema before a JVM starts.
+
+    Spark reads a missing column as NULLs and takes a wrong type for a fault of its own.
+    """
+    if source.format not in FILE_FORMATS or source.path is None or not is_local(source.path):
+        return
+    path = local_path(source.path)
+    if not os.path.exists(path):
+        raise missing_path(source.name, source.path)
+    probe_file(source.name, path, source.format, source.schema)
+
+
+def _open(session: SparkSession, source: SourceConfig) -> DataFrame:
+    reader = session.readStream.format(source.format)
+    if source.format in FILE_FORMATS:
+        reader = reader.schema(from_arrow_schema(source.schema))
+    if source.format in ("csv", "json"):
+        reader = reader.option("mode", "FAILFAST")  # a row that does not fit is an error, not a row of NULLs
+    if source.format == "csv" and "header" not in source.options:
+        reader = reader.option("header", _has_header(source))
+    for name, value in source.options.items():
+        reader = reader.option(name, value)
+    frame = reader.load(source.path) if source.path is not None else reader.load()
+    if source.format not in FILE_FORMATS:
+        # A source with a schema of its own is cast to the declared one, column by column.
+        target = from_arrow_schema(source.schema)
+        missing = [field.name for field in target if field.name not in frame.columns]
+        if missing:
+            raise JobError(
+                f'stream "{source.name}" has no column "{missing[0]}"',
+                detail=f"The {source.format} source gives {', '.join(frame.columns)}.",
+            )
+        frame = frame.select(*(frame[field.name].cast(field.dataType).alias(field.name) for field in target))
+    return frame
+
+
+def _has_header(source: SourceConfig) -> bool:
+    assert source.path is not None
+    path = local_path(source.path)
+    names = list_files(path) if is_local(source.path) else []
+    if not names:
+        return False
+    separator = str(source.options.get("sep", source.options.get("delimiter", ",")))
+    return csv_has_header(os.path.join(path, names[0]) if os.path.isdir(path) else path, source.schema, separator)
+
+
+@contextmanager
+def _session(config: SparkConfig) -> Iterator[SparkSession]:
+    if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
+        raise JobError(
+            "Java was not found",
+            detail="Spark needs Java 17 or newer: a java command on the PATH, or JAVA_HOME.",
+            hint='Install it (on Debian: apt-get install openjdk-17-jre-headless), or use runtime = "local".',
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with tempfile.TemporaryDirectory(prefix="watersmeet-") as folder:
+        log = os.path.join(folder, "log4j2.properties")
+        with open(log, "w", encoding="utf-8") as file:
+            file.write(_LOG4J)
+        builder = (
+            SparkSession.builder.master(config.master)
+            .appName("watersmeet")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{log}")
+        )
+        for name, value in config.conf.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        try:
+            yield session
+        finally:
+            session.stop()
