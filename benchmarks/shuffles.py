@@ -435,17 +435,10 @@ def run(spark: SparkSession, variant: Variant, folder: Path, slots: int, scratch
     query.awaitTermination()
     for name, _ in variant.session:
         spark.conf.unset(name)
-    progress = [dict(entry.durationMs) for entry in query.recentProgress if entry.numInputRows]
+    triggers = [dict(entry.durationMs) for entry in query.recentProgress if entry.numInputRows]
     return [
-        Batch(
-            int(totals[0]),
-            entry.durationMs["triggerExecution"] / 1000,
-            seconds,
-            *totals[1:],
-            stages,
-            dict(entry.durationMs),
-        )
-        for entry, (seconds, totals, stages) in zip(progress, counted, strict=True)
+        Batch(int(totals[0]), spent["triggerExecution"] / 1000, seconds, *totals[1:], stages, spent)
+        for spent, (seconds, totals, stages) in zip(triggers, counted, strict=True)
     ]
 
 

@@ -13,7 +13,7 @@ same kind over `warm_up` batches, then the one that is measured.
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -44,7 +44,11 @@ def arguments() -> argparse.Namespace:
 
 def report_query(query: StreamingQuery, out: Path) -> None:
     """Prints the lines of a finished query whose parquet sink wrote to `out`."""
-    rows_out = delivered_rows(out)
+    report_triggers(query, delivered_rows(out))
+
+
+def report_triggers(query: StreamingQuery, rows_out: Mapping[int, int]) -> None:
+    """Prints the lines of a finished query that delivered `rows_out` rows in each batch."""
     triggers = [entry for entry in query.recentProgress if entry.numInputRows]
     starts = [datetime.fromisoformat(entry.timestamp) for entry in triggers]
     spent = [timedelta(milliseconds=entry.durationMs["triggerExecution"]) for entry in triggers]
@@ -75,6 +79,15 @@ def delivered_rows(out: Path) -> dict[int, int]:
     for batch, paths in _logged_files(out / "_spark_metadata"):
         rows[batch] = sum(pq.read_metadata(path).num_rows for path in paths if path not in seen)
         seen.update(paths)  # a compacted log entry repeats the files of the batches before it
+    return rows
+
+
+def delivered_by_name(out: Path) -> dict[int, int]:
+    """Rows by batch in a folder of files whose names begin with part-BATCH-."""
+    rows: dict[int, int] = {}
+    for path in out.glob("part-*.parquet"):
+        batch = int(path.name.split("-")[1])
+        rows[batch] = rows.get(batch, 0) + pq.read_metadata(path).num_rows
     return rows
 
 

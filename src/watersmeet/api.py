@@ -113,7 +113,7 @@ class SparkQuery(_Explained):
         self._frames = frames
 
     @property
-    def writeStream(self) -> StreamWriter:  # noqa: N802 - named as in PySpark
+    def writeStream(self) -> StreamWriter:
         """Where the results go, and how the query runs: as `DataFrame.writeStream`."""
         from watersmeet.runtime.spark.query import StreamWriter
 
@@ -138,9 +138,7 @@ class LocalQuery(_Explained):
         clock: Clock | None = None,
     ) -> pa.Table:
         """The whole answer as a table. For options see `stream`."""
-        batches = self.stream(
-            plan=plan, slots=slots, groups=groups, batch_rows=batch_rows, report=report, clock=clock
-        )
+        batches = self.stream(plan=plan, slots=slots, groups=groups, batch_rows=batch_rows, report=report, clock=clock)
         return pa.Table.from_batches(batches, schema=self.schema)
 
     def stream(
@@ -222,6 +220,4 @@ class _LocalInput:
             return self._batches
         step = batch_rows or max(1, self._table.num_rows)
         whole = self._table.combine_chunks()
-        return (
-            whole.slice(start, step).combine_chunks().to_batches()[0] for start in range(0, whole.num_rows, step)
-        )
+        return (whole.slice(start, step).combine_chunks().to_batches()[0] for start in range(0, whole.num_rows, step))

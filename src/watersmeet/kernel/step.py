@@ -229,9 +229,7 @@ def _join(
         if len(keep) < len(part):
             part, rows, newest, expiry = part[keep], rows[keep], newest[keep], expiry[keep]
         life = Lifetimes(newest, expiry)
-    wider = _Partial(
-        partial.key[part], {**{i: numbers[part] for i, numbers in partial.rows.items()}, j: rows}, life
-    )
+    wider = _Partial(partial.key[part], {**{i: numbers[part] for i, numbers in partial.rows.items()}, j: rows}, life)
     if not node.exact_hash:
         wider = _compare_keys(wider, benches, j)
     bound = wider.rows.keys()

@@ -67,7 +67,9 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """A safe cast; a number never turns into text or text into a number behind the user's back."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    texts = [pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t) for t in (column.type, kind)]
+    texts = [
+        pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t) for t in (column.type, kind)
+    ]
     if texts[0] != texts[1] and not pa.types.is_null(column.type):
         raise pa.ArrowInvalid(f"{column.type} is not {kind}")
     if pa.types.is_timestamp(column.type) and pa.types.is_integer(kind):

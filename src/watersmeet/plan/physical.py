@@ -17,6 +17,7 @@ serves, so that two plans which need the same state find it under the same name.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -279,9 +280,7 @@ class _Layout:
         """Names and types of rows over `aliases`: event times, `columns`, and the keys that joins above will need."""
         keep = set(columns)
         keep |= {
-            self._key_column(key, aliases)
-            for key in self.query.keys
-            if key.aliases & aliases and key.aliases - aliases
+            self._key_column(key, aliases) for key in self.query.keys if key.aliases & aliases and key.aliases - aliases
         }
         in_order = sorted(keep, key=lambda c: (self.order[c.alias], c.name))
         times = [a for a in sorted(aliases, key=self.order.__getitem__) if timed]
@@ -307,7 +306,7 @@ class _Layout:
             if key in keys:
                 continue
             columns = [self._key_column(key, part) for part in parts if key.aliases & part]
-            whole += [Call("equal", pair, pa.bool_()) for pair in zip(columns, columns[1:], strict=False)]
+            whole += [Call("equal", pair, pa.bool_()) for pair in itertools.pairwise(columns)]
         return tuple((reads(expr), expr) for expr in whole)
 
     def _state(self, child: Tree, key_fields: tuple[str, ...], fields: tuple[tuple[str, pa.DataType], ...]) -> State:

@@ -141,9 +141,7 @@ def check_tree(query: Query, tree: Tree) -> None:
     if isinstance(tree, Leaf):
         return
     if not shared_keys(query, tuple(child.aliases for child in tree.children)):
-        pairs = "; ".join(
-            f"{key.name}: {', '.join(alias for alias, _ in key.terms)}" for key in query.keys
-        )
+        pairs = "; ".join(f"{key.name}: {', '.join(alias for alias, _ in key.terms)}" for key in query.keys)
         raise JobError(
             f'the inputs of join "{tree}" do not share a key',
             detail=f"A multi-way join needs one equality that reaches all of its inputs. Equalities: {pairs}.",

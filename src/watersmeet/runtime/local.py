@@ -37,7 +37,9 @@ class MemoryResults:
     def __init__(self) -> None:
         self._rows: list[pa.RecordBatch] = []
 
-    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int) -> tuple[list[str], int]:
+    def write(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+    ) -> tuple[list[str], int]:
         rows = list(batches)
         self._rows += rows
         return [], sum(piece.num_rows for piece in rows)
@@ -84,7 +86,7 @@ class LocalRun:
         tasks: list[TaskReport] = []
         for stage in self.plan.stages:
             run = self._threads.map(
-                lambda slot, stage=stage: run_stage(  # type: ignore[misc]
+                lambda slot, stage=stage: run_stage(
                     context, stage, slot, arrived[slot], self.checkpoint.segments, self.results
                 ),
                 slots,

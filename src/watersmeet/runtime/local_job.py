@@ -48,5 +48,3 @@ def run_job(job: Job, report: Report, clock: Clock | None = None) -> None:
         if job.run.checkpoint is None:
             for folder in outputs.waiting_folders:
                 shutil.rmtree(folder.path(), ignore_errors=True)
-
-

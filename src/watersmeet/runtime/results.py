@@ -26,7 +26,9 @@ class ParquetResults:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
-    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int) -> tuple[list[str], int]:
+    def write(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+    ) -> tuple[list[str], int]:
         faults.reach("before-result")
         rest = iter(batches)
         first = next(rest, None)
@@ -57,7 +59,9 @@ def _all(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterat
 class CountedResults:
     """Counts a task's rows and lets them go."""
 
-    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int) -> tuple[list[str], int]:
+    def write(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+    ) -> tuple[list[str], int]:
         return [], sum(chunk.num_rows for chunk in batches)
 
 

@@ -32,7 +32,9 @@ from watersmeet.state.segment_files import Segments
 class ResultWriter(Protocol):
     """Where a task puts its part of the answer."""
 
-    def write(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int) -> tuple[list[str], int]:
+    def write(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+    ) -> tuple[list[str], int]:
         """Write the rows down; the names of the files made, and the number of rows."""
 
 
@@ -66,15 +68,15 @@ def run_stage(
         task.keep(node.inputs, new)
     root = stage.nodes[-1]
     new = task.new_rows(root.inputs, arrived, outputs)
-    chunks = join_step(root, new, task.kept_rows(root.inputs))
+    answer = join_step(root, new, task.kept_rows(root.inputs))
     sent: list[Sent] = []
     names: list[str] = []
     if stage.exchange is None:
-        select = _selected(context.plan.query, chunks)
+        select = _selected(context.plan.query, answer)
         names, rows = results.write(select, context.plan.query.output_schema, context.batch, slot)
     else:
         rows = 0
-        for chunk in chunks:
+        for chunk in answer:
             rows += chunk.num_rows
             onward = keyed(chunk, stage.exchange.key_fields, stage.exchange.fields)
             sent += [Sent(to, stage.exchange.port, piece) for to, piece in cut(onward, context.routing)]

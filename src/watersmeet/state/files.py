@@ -131,7 +131,7 @@ class Folder:
         return Written(summed.length, summed.crc32)
 
     def put_if_absent(self, name: str, data: bytes, midway: str | None = None) -> None:
-        """Write `data` as the file `name`, or raise `StateConflictError` if there is such a file. Survives power loss."""
+        """Write `data` as the file `name`, on disk before it shows, or raise `StateConflictError` if there is one."""
         conflict = StateConflictError(f'"{name}" exists already', detail=f"In {self.path()}.")
         if not self.local:
             filesystem, path = self._remote(name)

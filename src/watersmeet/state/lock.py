@@ -10,7 +10,6 @@ import fcntl
 import json
 import os
 import socket
-from types import TracebackType
 from typing import IO
 
 from watersmeet.errors import CheckpointError
@@ -48,10 +47,3 @@ class CheckpointLock:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def __enter__(self) -> CheckpointLock:
-        self.acquire()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.release()

@@ -105,7 +105,7 @@ def _batch(cells: list[Cell]) -> pa.RecordBatch:
 
 
 def _padded(data: pa.Buffer) -> bytes:
-    raw = data.to_pybytes()
+    raw: bytes = data.to_pybytes()
     return raw + b" " * (-len(raw) % _ALIGNMENT)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, did_you_mean
 from watersmeet.model.quantities import parse_bytes
@@ -90,13 +90,15 @@ class StreamWriter:
             self.option(key, value)
         return self
 
-    def outputMode(self, mode: str) -> StreamWriter:  # noqa: N802 - named as in PySpark
+    def outputMode(self, mode: str) -> StreamWriter:
         """Joins only ever add results: `append`."""
         if mode != "append":
-            raise JobError(f'output mode "{mode}" is not supported', detail='A join emits its results in mode "append".')
+            raise JobError(
+                f'output mode "{mode}" is not supported', detail='A join emits its results in mode "append".'
+            )
         return self
 
-    def queryName(self, name: str) -> StreamWriter:  # noqa: N802 - named as in PySpark
+    def queryName(self, name: str) -> StreamWriter:
         self._name = name
         return self
 
@@ -105,7 +107,7 @@ class StreamWriter:
         self._trigger = trigger
         return self
 
-    def foreachBatch(self, function: BatchFunction) -> StreamWriter:  # noqa: N802 - named as in PySpark
+    def foreachBatch(self, function: BatchFunction) -> StreamWriter:
         """Call `function(df, batch_id)` with the results of each batch; again with the same, after a failure."""
         self._function = function
         return self
@@ -268,10 +270,10 @@ class SparkRun:
 
     # --- the handle --------------------------------------------------------------------------------------------------
 
-    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - named as in PySpark
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:
         """Wait for the end; raises what ended it, if that was an error."""
         try:
-            done = self._streaming.awaitTermination(timeout) if timeout else self._streaming.awaitTermination()
+            done = self._streaming.awaitTermination(timeout)
         except StreamingQueryException as error:
             self._end()
             raise self._cause(error) from None
@@ -301,7 +303,12 @@ class SparkRun:
             self._report(end_event(self._before, manifest, batches, time.perf_counter() - self._started))
 
     @property
-    def isActive(self) -> bool:  # noqa: N802 - named as in PySpark
+    def streamingQuery(self) -> StreamingQuery:  # noqa: N802 - named as in PySpark
+        """Spark's own handle of the query that feeds this one."""
+        return self._streaming
+
+    @property
+    def isActive(self) -> bool:
         return bool(self._streaming.isActive)
 
     @property
@@ -318,12 +325,12 @@ class SparkRun:
         }
 
     @property
-    def lastProgress(self) -> Event | None:  # noqa: N802 - named as in PySpark
+    def lastProgress(self) -> Event | None:
         """The event of the last batch."""
         return self._progress[-1] if self._progress else None
 
     @property
-    def recentProgress(self) -> list[Event]:  # noqa: N802 - named as in PySpark
+    def recentProgress(self) -> list[Event]:
         return list(self._progress)
 
     @property
@@ -345,7 +352,7 @@ def _use_this_python(session: SparkSession) -> None:
     Spark's own default is the `python3` of the PATH, which need not have the packages of a virtual environment.
     """
     context = session.sparkContext
-    if context.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+    if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
 
 

@@ -25,7 +25,7 @@ from watersmeet.runtime.stage import ResultWriter, run_stage
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import FileSegments
 
-# Rows that are hashed and sorted together. Larger chunks make fewer and larger cells; measured in benchmarks/shuffles.py.
+# Rows that are hashed and sorted together: larger chunks make fewer and larger cells (benchmarks/shuffles.py).
 CHUNK_ROWS = 262_144
 
 
@@ -103,9 +103,7 @@ class RunStage:
             else:
                 yield Cell(slot if cell.stage == DRIVER else cell.part, cell.stage, cell.port, cell.data)
         try:
-            sent, report = run_stage(
-                self.context, stage, slot, arrived, FileSegments(self.segments), self.results
-            )
+            sent, report = run_stage(self.context, stage, slot, arrived, FileSegments(self.segments), self.results)
         except WatersmeetError as error:
             yield report_cell(slot, error)
             return
