@@ -59,7 +59,7 @@ def run(spark: SparkSession, data: Path, folder: Path) -> StreamingQuery:
         batch=0,
         routing=Routing.even(300, SLOTS),
         watermarks=dict.fromkeys(plan.streams),
-        segments={name: () for name in plan.states},
+        segments=dict.fromkeys(plan.states, ()),
     )
     union, layout = unite(plan, {stream: read(spark, data, stream) for stream in STREAMS})
     schemas = {leaf.port: leaf.state.schema for leaf in plan.leaves}

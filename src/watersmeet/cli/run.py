@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def runner(job: Job) -> Callable[[Job, Report], object]:
+def runner(job: Job) -> Callable[..., object]:
     """The function that runs `job`; a job of the local runtime never imports pyspark."""
     if job.run.runtime == "local":
         from watersmeet.runtime import local_job

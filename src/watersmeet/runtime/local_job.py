@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Callable
 
 from watersmeet.config import Job
 from watersmeet.lang.binder import bind
@@ -18,8 +19,10 @@ from watersmeet.runtime.local_sources import FileSource, LocalSource
 from watersmeet.runtime.outputs import Outputs
 
 
-def run_job(job: Job, report: Report, clock: Clock | None = None) -> None:
-    """Run `job` to its end, telling `report` of each batch."""
+def run_job(
+    job: Job, report: Report, stopped: Callable[[], bool] = lambda: False, clock: Clock | None = None
+) -> None:
+    """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch."""
     streams = job.streams()
     query = bind(job.query, streams)
     plan = lay_out(query, choose_tree(query, job.adapt.plan))
@@ -41,7 +44,7 @@ def run_job(job: Job, report: Report, clock: Clock | None = None) -> None:
     run = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
     report({"event": "start", "plan": plan.tree})
     try:
-        for _ in run_batches(run, sources, outputs.deliver, report, job.run.trigger, clock):
+        for _ in run_batches(run, sources, outputs.deliver, report, job.run.trigger, clock, stopped):
             pass
     finally:
         run.close()

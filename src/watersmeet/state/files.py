@@ -44,6 +44,11 @@ def local_path(address: str) -> str:
     return os.path.abspath(urlparse(address).path if address.startswith("file:") else address)
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that a write left behind when its process was killed."""
+    return name.startswith(_TEMPORARY)
+
+
 class _Summed:
     """A sink that keeps the CRC-32 and the length of what passes through it."""
 
@@ -85,12 +90,17 @@ class Folder:
     address: str
     cache: str | None = None
 
+    def __post_init__(self) -> None:
+        # Resolved once, where it is made: a task on another machine has another current folder.
+        if self.local:
+            object.__setattr__(self, "address", local_path(self.address))
+
     @property
     def local(self) -> bool:
         return is_local(self.address)
 
     def path(self, name: str = "") -> str:
-        root = local_path(self.address) if self.local else self.address.rstrip("/")
+        root = self.address.rstrip("/")
         return f"{root}/{name}" if name else root
 
     def _remote(self, name: str = "") -> tuple[Any, str]:

@@ -24,6 +24,7 @@ def collect_garbage(table: Table, segments: Segments, waiting: Sequence[Folder])
     batch = table.manifest.batch
     undelivered = {*batch.results, *batch.late_files} if batch else set()
     waste = [(folder, name) for folder in waiting for name in folder.names() if name not in undelivered]
+    waste += table.leftovers()
     for folder, name in waste:
         folder.delete(name)
     faults.reach("after-collect-garbage")

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
-from watersmeet.state.files import Folder
+from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.manifest import FORMAT, Manifest
 from watersmeet.state.segment_files import newer_format
 from watersmeet.state.updates import Update, apply_all, update_from_json, update_to_json
@@ -79,6 +79,10 @@ class Table:
         self.recent.append(following)
         return following
 
+    def leftovers(self) -> list[tuple[Folder, str]]:
+        """Files of commits that were cut short."""
+        return []
+
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
         """Nothing to write down."""
 
@@ -109,6 +113,10 @@ class FileTable(Table):
         table = cls(root, recent[-1])
         table.recent = recent
         return table
+
+    def leftovers(self) -> list[tuple[Folder, str]]:
+        folders = (self.versions, self.snapshots)
+        return [(folder, name) for folder in folders for name in folder.names() if is_temporary(name)]
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
         content = {

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -36,8 +36,8 @@ appender.console.layout.type = PatternLayout
 """
 
 
-def run_job(job: Job, report: Report) -> None:
-    """Run `job` to its end, telling `report` of each batch."""
+def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch."""
     query = bind(job.query, job.streams())
     plan = lay_out(query, choose_tree(query, job.adapt.plan))
     for name in plan.streams:
@@ -62,7 +62,9 @@ def run_job(job: Job, report: Report) -> None:
         except PySparkException as error:
             raise translate(error) from error
         try:
-            run.awaitTermination()
+            while not run.awaitTermination(timeout=1):
+                if stopped() and not run.status["isTriggerActive"]:
+                    run.stop()
         except KeyboardInterrupt:
             run.stop()
             raise

@@ -139,7 +139,7 @@ class StreamWriter:
             outputs = Outputs.waiting_only(layout.results, late, layout.address)
         else:
             outputs = Outputs.of(self._format, target, late, layout.address)
-        union, columns = unite(physical, self._frames)
+        union, columns = unite(physical, self._frames, self._wanted(physical, late))
         _use_this_python(union.sparkSession)
         checkpoint = open_checkpoint(
             layout, self._query, physical.tree, Routing.even(groups, slots), outputs.waiting_folders
@@ -169,6 +169,12 @@ class StreamWriter:
             checkpoint.close()
             raise
         return run
+
+    def _wanted(self, plan: PhysicalPlan, late: str | None) -> dict[str, tuple[str, ...]]:
+        """The columns to read of each stream: those that the query needs, or all if late rows are kept."""
+        if late is None:
+            return {name: plan.stream_columns(name) for name in plan.streams}
+        return {entry.stream.name: tuple(entry.stream.schema.names) for entry in self._query.inputs}
 
     def _whole(self, name: str, default: int) -> int:
         text = self._options.get(name, str(default))
@@ -303,7 +309,7 @@ class SparkRun:
             self._report(end_event(self._before, manifest, batches, time.perf_counter() - self._started))
 
     @property
-    def streamingQuery(self) -> StreamingQuery:  # noqa: N802 - named as in PySpark
+    def streamingQuery(self) -> StreamingQuery:
         """Spark's own handle of the query that feeds this one."""
         return self._streaming
 

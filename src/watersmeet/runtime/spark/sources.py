@@ -2,7 +2,8 @@
 
 Streams differ in schema and a union does not. So columns are shared by type: the union has as many columns of each
 type as the stream with most of them needs, and a stream's columns take those of their types in order. Nothing is
-padded where streams look alike, and only the columns that the query reads are carried.
+padded where streams look alike. Only the columns that the query reads are carried, or all of them where late rows are
+kept, which are written whole.
 """
 
 from __future__ import annotations
@@ -54,9 +55,10 @@ class UnionLayout:
                 yield name, conform(own, self.schemas[name], name)
 
 
-def unite(plan: PhysicalPlan, frames: Mapping[str, DataFrame]) -> tuple[DataFrame, UnionLayout]:
-    """The union of the plan's streams, and its layout."""
-    wanted = {name: plan.stream_columns(name) for name in plan.streams}
+def unite(
+    plan: PhysicalPlan, frames: Mapping[str, DataFrame], wanted: Mapping[str, tuple[str, ...]]
+) -> tuple[DataFrame, UnionLayout]:
+    """The union of the `wanted` columns of the plan's streams, and its layout."""
     types: dict[str, int] = {}
     placed: dict[str, list[tuple[str, str]]] = {}
     kinds: dict[str, Any] = {}

@@ -1,0 +1,499 @@
+"""Whole cases for the contract tests: streams with data, a query as text, and the same query as Python functions.
+
+The text and the oracle's predicate are made side by side from one drawn structure, with nothing of `src` in between: a
+`Term` is a piece of SQL together with the function that computes it on a combination of rows (None is NULL).
+
+Rows are few and key domains small, so that joins hit; times run forward from batch to batch with some disorder, within
+the lateness and beyond it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import oracle
+import pyarrow as pa
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS = {"MICROSECONDS": 1, "milliseconds": 1_000, "SECONDS": 1_000_000, "Minutes": 60_000_000}
+
+
+def contract_settings(examples: int) -> settings:
+    """`examples` in CI, always the same ones; WATERSMEET_EXAMPLES=5000 scales them and draws new ones each time."""
+    wanted = os.environ.get("WATERSMEET_EXAMPLES")
+    return settings(
+        max_examples=examples if wanted is None else max(1, int(wanted) * examples // 200),
+        derandomize=wanted is None,
+        database=None,
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+# A family holds types that may be compared; `VALUES` maps a small number to the value of that number in each type, such
+# that two values of a family are equal (to `comparable`) when their numbers are.
+
+_DAYS = [date(2024, 2, 28), date(1969, 12, 31), date(2024, 3, 1), date(1970, 1, 1)]
+_WORDS = ["", "a", "A", "ä€🙂", "aa"]
+VALUES: dict[str, dict[pa.DataType, Callable[[int], Any]]] = {
+    "number": {
+        pa.int64(): lambda n: n - 1,
+        pa.int32(): lambda n: n - 1,
+        pa.int16(): lambda n: n - 1,
+        pa.int8(): lambda n: n - 1,
+        pa.decimal128(10, 0): lambda n: Decimal(n - 1),
+        pa.decimal128(12, 2): lambda n: Decimal(n - 1).quantize(Decimal("0.01")),
+        pa.decimal128(9, 3): lambda n: Decimal(n - 1).quantize(Decimal("0.001")),
+    },
+    "big": {
+        pa.int64(): lambda n: [-(2**63), 2**63 - 1, 0, 2**53 + 1, -1][n % 5],
+    },
+    "fraction": {
+        pa.decimal128(12, 2): lambda n: (Decimal(n) / 4 - 1).quantize(Decimal("0.01")),
+        pa.decimal128(20, 4): lambda n: (Decimal(n) / 4 - 1).quantize(Decimal("0.0001")),
+        pa.decimal128(30, 2): lambda n: (Decimal(n) / 4 - 1).quantize(Decimal("0.01")),
+    },
+    "text": {pa.string(): lambda n: _WORDS[n % len(_WORDS)]},
+    "moment": {
+        pa.date32(): lambda n: _DAYS[n % 4],
+        TIMESTAMP: lambda n: datetime(*_DAYS[n % 4].timetuple()[:3], tzinfo=UTC),
+    },
+    "instant": {TIMESTAMP: lambda n: _EPOCH + timedelta(microseconds=n - 1)},
+}
+
+
+def comparable(value: Any) -> Any:
+    """`value` such that Python's == says what SQL's = says within a family: a date is its midnight in UTC."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    return value
+
+
+# --- pieces of SQL with their meaning --------------------------------------------------------------------------------
+
+Compute = Callable[[oracle.Combination], Any]
+
+
+@dataclass(frozen=True)
+class Term:
+    text: str
+    aliases: frozenset[str]
+    compute: Compute = field(repr=False)
+
+
+def column(alias: str, name: str) -> Term:
+    return Term(f"{alias}.{name}", frozenset({alias}), lambda rows: rows[alias][name])
+
+
+def constant(text: str, value: Any) -> Term:
+    return Term(text, frozenset(), lambda rows: value)
+
+
+def build(pattern: str, function: Callable[..., Any], *terms: Term) -> Term:
+    """A strict function of terms: NULL if any of them is NULL."""
+
+    def compute(rows: oracle.Combination) -> Any:
+        values = [comparable(term.compute(rows)) for term in terms]
+        return None if any(value is None for value in values) else function(*values)
+
+    return Term(pattern.format(*(t.text for t in terms)), frozenset().union(*(t.aliases for t in terms)), compute)
+
+
+def equal(left: Term, right: Term) -> Term:
+    return build("{} = {}", lambda x, y: x == y, left, right)
+
+
+def either(left: Term, right: Term) -> Term:
+    def compute(rows: oracle.Combination) -> bool | None:
+        values = [left.compute(rows), right.compute(rows)]
+        return True if True in values else None if None in values else False
+
+    return Term(f"({left.text} OR {right.text})", left.aliases | right.aliases, compute)
+
+
+def every(terms: list[Term]) -> Callable[[oracle.Combination], bool]:
+    return lambda rows: all(term.compute(rows) is True for term in terms)
+
+
+# --- the case --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StreamData:
+    name: str
+    schema: pa.Schema
+    lateness_us: int
+    batches: list[list[oracle.Row]]
+
+    def record_batches(self) -> list[pa.RecordBatch]:
+        return [pa.RecordBatch.from_pylist(rows, schema=self.schema) for rows in self.batches]
+
+
+@dataclass(frozen=True)
+class Case:
+    text: str
+    streams: dict[str, StreamData]
+    inputs: tuple[oracle.Input, ...]
+    equalities: list[tuple[Term, Term]]
+    conditions: list[Term]
+    select: list[Term]
+    plan: str
+    slots: int
+    groups: int
+    fanout: int
+    chunk_rows: int
+
+    def __repr__(self) -> str:
+        lines = [
+            self.text,
+            f"plan={self.plan!r} slots={self.slots} groups={self.groups} fanout={self.fanout} chunk={self.chunk_rows}",
+        ]
+        for stream in self.streams.values():
+            columns = ", ".join(f"{f.name} {f.type}" for f in stream.schema)
+            lines.append(f"{stream.name} ({columns}) lateness {stream.lateness_us} us")
+            lines += [f"  batch {i}: {[tuple(row.values()) for row in rows]}" for i, rows in enumerate(stream.batches)]
+        return "\n".join(lines)
+
+    @property
+    def lateness(self) -> dict[str, timedelta]:
+        return {name: timedelta(microseconds=stream.lateness_us) for name, stream in self.streams.items()}
+
+    @property
+    def batches(self) -> list[oracle.Batch]:
+        count = max(len(stream.batches) for stream in self.streams.values())
+        return [
+            {name: stream.batches[i] for name, stream in self.streams.items() if i < len(stream.batches)}
+            for i in range(count)
+        ]
+
+    def answer(self) -> oracle.Answer:
+        return oracle.answer(
+            self.batches,
+            self.inputs,
+            every(self.conditions),
+            lambda rows: tuple(term.compute(rows) for term in self.select),
+            {name: stream.lateness_us for name, stream in self.streams.items()},
+        )
+
+
+def counted(table: pa.Table) -> Counter[tuple[Any, ...]]:
+    """The rows of a table as a multiset."""
+    columns = [column.to_pylist() for column in table.columns]
+    return Counter(zip(*columns, strict=True)) if columns else Counter()
+
+
+# --- drawing one -----------------------------------------------------------------------------------------------------
+
+MOST_ROWS = {2: 36, 3: 18, 4: 10, 5: 6}  # of a stream; the oracle looks at every combination
+
+
+@st.composite
+def cases(draw: st.DrawFn, largest: int = 5) -> Case:
+    count = draw(st.sampled_from([n for n in (2, 3, 3, 3, 4, 4, 5) if n <= largest]))
+    aliases = ["A", "B", "C", "D", "E"][:count]
+    names = _stream_names(draw, aliases)
+    families = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
+    unit_name = draw(st.sampled_from(sorted(_UNITS)))
+    unit = _UNITS[unit_name]
+    streams = {
+        name: _stream(draw, name, families, unit, MOST_ROWS[count], count)
+        for name in dict.fromkeys(names[alias] for alias in aliases)
+    }
+    windows = {alias: draw(st.sampled_from([None, None, 1, 3, 8, 20, 60])) for alias in aliases}
+    inputs = tuple(
+        oracle.Input(alias, names[alias], None if (n := windows[alias]) is None else n * unit) for alias in aliases
+    )
+    of = {alias: streams[names[alias]] for alias in aliases}
+    equalities = _equalities(draw, aliases, families, of)
+    conditions = [equal(*pair) for pair in equalities]
+    conditions += _predicates(draw, aliases, of, unit, unit_name)
+    conditions = draw(st.permutations(conditions))
+    select, select_text = _select(draw, aliases, of)
+    slots = draw(st.integers(1, 4))
+    return Case(
+        text=_render(draw, inputs, {a: (windows[a], unit_name) for a in aliases}, conditions, select_text),
+        streams=streams,
+        inputs=inputs,
+        equalities=equalities,
+        conditions=conditions,
+        select=select,
+        plan=draw(st.sampled_from(["auto", "left-deep"])) if draw(st.integers(0, 4)) == 0 else _plan(draw, equalities),
+        slots=slots,
+        groups=draw(st.integers(slots, 20)),
+        fanout=draw(st.sampled_from([2, 2, 3, 4])),
+        chunk_rows=draw(st.sampled_from([1, 2, 7, 1 << 18])),
+    )
+
+
+def _stream_names(draw: st.DrawFn, aliases: list[str]) -> dict[str, str]:
+    """The stream of each alias: its own, or (a self-join) that of an earlier alias."""
+    names: dict[str, str] = {}
+    for i, alias in enumerate(aliases):
+        reuse = i > 0 and draw(st.integers(0, 4)) == 0
+        names[alias] = names[draw(st.sampled_from(aliases[:i]))] if reuse else draw(st.sampled_from([alias, f"s_{i}"]))
+    return names
+
+
+def key_name(stream: str, attribute: int) -> str:
+    # Different names in different streams, and some alike.
+    return f"k{attribute}" if len(stream) == 1 else f"{stream}_key{attribute}"
+
+
+def _stream(draw: st.DrawFn, name: str, families: list[str], unit: int, most_rows: int, count: int) -> StreamData:
+    kinds = [draw(st.sampled_from(list(VALUES[family]))) for family in families]
+    time_type = draw(st.sampled_from([pa.int64(), pa.int64(), TIMESTAMP]))
+    schema = pa.schema(
+        [
+            *((key_name(name, i), kind) for i, kind in enumerate(kinds)),
+            ("v", pa.int64()),
+            ("f", pa.float64()),
+            ("t", pa.string()),
+            ("p", pa.bool_()),
+            ("ts", time_type),
+        ]
+    )
+    domain = draw(st.integers(1, 4 if count < 5 else 2))
+    origin = draw(st.sampled_from([0, -1_000_000, 1_700_000_000_000_000 // unit]))
+    pace = draw(st.sampled_from([0, 3, 10, 25]))
+    back = draw(st.sampled_from([0, 5, 30]))
+    numbers = st.one_of(st.integers(0, domain - 1), st.none()) if draw(st.booleans()) else st.integers(0, domain - 1)
+    cells = st.tuples(
+        st.tuples(*(numbers for _ in kinds)),
+        st.one_of(st.integers(-5, 30), st.none()),
+        st.one_of(st.sampled_from([-1.5, 0.0, 0.25, 2.0, 1e300]), st.none()),
+        st.one_of(st.sampled_from(["", "x", "y", "ß"]), st.none()),
+        st.one_of(st.booleans(), st.none()),
+        st.one_of(st.integers(-back, 10), st.integers(-back, 10), st.integers(-back, 10), st.none())
+        if draw(st.booleans())
+        else st.integers(-back, 10),
+    )
+    batch_count = draw(st.integers(1, 6))
+    room = most_rows
+    batches: list[list[oracle.Row]] = []
+    for i in range(batch_count):
+        drawn = draw(st.lists(cells, max_size=min(room, max(2, 2 * most_rows // batch_count))))
+        room -= len(drawn)
+        rows = []
+        for keys, v, f, t, p, offset in drawn:
+            row: oracle.Row = {
+                key_name(name, a): None if n is None else VALUES[family][kind](n)
+                for a, (family, kind, n) in enumerate(zip(families, kinds, keys, strict=True))
+            }
+            micros = None if offset is None else (origin + i * pace + offset) * unit
+            stamp = micros if time_type == pa.int64() or micros is None else _EPOCH + timedelta(microseconds=micros)
+            rows.append({**row, "v": v, "f": f, "t": t, "p": p, "ts": stamp})
+        batches.append(rows)
+    lateness = draw(st.sampled_from([0, 0, 4, 30])) * unit
+    return StreamData(name, schema, lateness, batches)
+
+
+def _edges(draw: st.DrawFn, count: int) -> list[tuple[int, int]]:
+    shape = draw(st.sampled_from(["chain", "star", "clique", "tree"]))
+    if shape == "chain":
+        return [(i, i + 1) for i in range(count - 1)]
+    if shape == "star":
+        return [(0, i) for i in range(1, count)]
+    if shape == "clique":
+        return list(itertools.combinations(range(count), 2))
+    return [(draw(st.integers(0, i - 1)), i) for i in range(1, count)]
+
+
+def _equalities(
+    draw: st.DrawFn, aliases: list[str], families: list[str], of: dict[str, StreamData]
+) -> list[tuple[Term, Term]]:
+    one_key = draw(st.booleans())
+    result: list[tuple[Term, Term]] = []
+    for i, j in _edges(draw, len(aliases)):
+        for _ in range(1 if one_key else draw(st.sampled_from([1, 1, 2]))):
+            first = 0 if one_key else draw(st.integers(0, len(families) - 1))
+            alike = [a for a, family in enumerate(families) if family == families[first]]
+            second = first if one_key else draw(st.sampled_from(alike))
+            left, right = (
+                column(alias, key_name(of[alias].name, attribute))
+                for alias, attribute in ((aliases[i], first), (aliases[j], second))
+            )
+            if draw(st.integers(0, 5)) == 0:
+                left = _changed(draw, left, families[first])
+            result.append((left, right) if draw(st.booleans()) else (right, left))
+    return result
+
+
+def _changed(draw: st.DrawFn, term: Term, family: str) -> Term:
+    """A key that is not a plain column."""
+    if family in ("number", "fraction"):
+        return draw(
+            st.sampled_from([build("{} + 1", lambda x: x + 1, term), build("abs({})", abs, term)]),
+        )
+    if family == "text":
+        return build("upper({})", str.upper, term)
+    return term
+
+
+def _predicates(
+    draw: st.DrawFn, aliases: list[str], of: dict[str, StreamData], unit: int, unit_name: str
+) -> list[Term]:
+    pairs = list(itertools.combinations(aliases, 2))
+    result = []
+    for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2, 3]))):
+        a, b = draw(st.sampled_from(pairs))
+        c = draw(st.sampled_from(aliases))
+        options = [
+            build("{} < {}", lambda x, y: x < y, column(a, "v"), column(b, "v")),
+            build("abs({} - {}) < 10", lambda x, y: abs(x - y) < 10, column(a, "v"), column(b, "v")),
+            build("{} <= {}", lambda x, y: x <= y, column(b, "f"), column(a, "f")),
+            build("{} <> {}", lambda x, y: x != y, column(a, "t"), column(b, "t")),
+            equal(column(a, "p"), column(b, "p")),
+            equal(column(a, "f"), column(b, "f")),
+            build(
+                "{} + {} > {}", lambda x, y, z: x + y > z, column(a, "v"), column(b, "v"), column(c, "v")
+            ),
+            either(
+                build("{} > {}", lambda x, y: x > y, column(a, "v"), column(b, "v")),
+                equal(column(c, "t"), constant("'x'", "x")),
+            ),
+            # filters of one input
+            build("{} > 2", lambda x: x > 2, column(c, "v")),
+            build("{} IN (0, 1, 2, 3, 4, 5, 6)", lambda x: x in range(7), column(c, "v")),
+            Term(f"{c}.t IS NOT NULL", frozenset({c}), lambda rows, c=c: rows[c]["t"] is not None),
+            column(c, "p"),
+            Term(f"NOT {c}.p", frozenset({c}), lambda rows, c=c: None if rows[c]["p"] is None else not rows[c]["p"]),
+        ]
+        if of[a].schema.field("ts").type == of[b].schema.field("ts").type:
+            options += [_band(a, b, of[a].schema.field("ts").type, unit, unit_name)] * 2
+        result.append(draw(st.sampled_from(options)))
+    return result
+
+
+def _band(a: str, b: str, kind: pa.DataType, unit: int, unit_name: str) -> Term:
+    if kind == pa.int64():
+        pattern, width = f"{{}} BETWEEN {{}} - {7 * unit} AND {{}} + {12 * unit}", unit
+        return build(
+            pattern,
+            lambda x, y, z: y - 7 * width <= x <= z + 12 * width,
+            column(a, "ts"),
+            column(b, "ts"),
+            column(b, "ts"),
+        )
+    step = timedelta(microseconds=unit)
+    return build(
+        f"{{}} BETWEEN {{}} - INTERVAL 7 {unit_name} AND {{}} + INTERVAL 12 {unit_name}",
+        lambda x, y, z: y - 7 * step <= x <= z + 12 * step,
+        column(a, "ts"),
+        column(b, "ts"),
+        column(b, "ts"),
+    )
+
+
+def _select(draw: st.DrawFn, aliases: list[str], of: dict[str, StreamData]) -> tuple[list[Term], str]:
+    columns = [column(alias, name) for alias in aliases for name in of[alias].schema.names]
+    if draw(st.integers(0, 5)) == 0:
+        return columns, "*"
+    a, b = draw(st.sampled_from(aliases)), draw(st.sampled_from(aliases))
+    computed = [
+        build("{} + {}", lambda x, y: x + y, column(a, "v"), column(b, "v")),
+        build("{} * 2", lambda x: x * 2, column(a, "f")),
+        Term(f"coalesce({a}.t, {b}.t)", frozenset({a, b}), lambda r: r[b]["t"] if r[a]["t"] is None else r[a]["t"]),
+        build("{} < {}", lambda x, y: x < y, column(a, "v"), column(b, "v")),
+        build("{} || '!'", lambda x: x + "!", column(b, "t")),
+        constant("7", 7),
+    ]
+    chosen = draw(st.lists(st.sampled_from(columns + computed), min_size=1, max_size=6))
+    return chosen, ", ".join(f"{term.text} AS o{i}" for i, term in enumerate(chosen))
+
+
+def _render(
+    draw: st.DrawFn,
+    inputs: tuple[oracle.Input, ...],
+    windows: dict[str, tuple[int | None, str]],
+    conditions: list[Term],
+    select_text: str,
+) -> str:
+    by_on = draw(st.booleans())
+    order = {entry.alias: i for i, entry in enumerate(inputs)}
+    text = f"SELECT {select_text} FROM "
+    where = []
+    for i, entry in enumerate(inputs):
+        width, unit_name = windows[entry.alias]
+        unbounded = draw(st.sampled_from(["", " [UNBOUNDED]"]))
+        window = unbounded if width is None else f" [RANGE {width} {unit_name}]"
+        if entry.alias == entry.stream and draw(st.booleans()):
+            table = f"{entry.stream}{window}"
+        elif draw(st.booleans()):
+            table = f"{entry.stream} {entry.alias}{window}"
+        else:
+            table = f"{entry.stream}{window} AS {entry.alias}"
+        mine = [c.text for c in conditions if max((order[a] for a in c.aliases), default=0) == i]
+        if by_on and i > 0 and mine:
+            text += f" JOIN {table} ON {' AND '.join(mine)}"
+        else:
+            text += (", " if i else "") + table
+            where += mine
+    return text + (f" WHERE {' AND '.join(where)}" if where else "")
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def key_classes(equalities: list[tuple[Term, Term]]) -> list[frozenset[str]]:
+    """The aliases of each class of terms that must be equal, by transitivity."""
+    classes: list[set[str]] = []  # of the texts of terms
+    aliases = {term.text: term.aliases for pair in equalities for term in pair}
+    for left, right in equalities:
+        touched = [c for c in classes if left.text in c or right.text in c]
+        classes = [c for c in classes if c not in touched]
+        classes.append({left.text, right.text}.union(*touched))
+    return [frozenset().union(*(aliases[text] for text in c)) for c in classes]
+
+
+def _plan(draw: st.DrawFn, equalities: list[tuple[Term, Term]]) -> str:
+    """A random tree, built by merging trees that share a key until one is left."""
+    classes = key_classes(equalities)
+    trees: dict[frozenset[str], str] = {frozenset({a}): a for a in sorted(frozenset().union(*classes))}
+    while len(trees) > 1:
+        reach = [[t for t in trees if t & c] for c in classes]
+        together = draw(st.sampled_from([r for r in reach if len(r) > 1]))
+        members = draw(st.permutations(together))[: draw(st.integers(2, len(together)))]
+        text = f"({' '.join(trees[m] for m in members)})"
+        trees = {t: s for t, s in trees.items() if t not in members}
+        trees[frozenset().union(*members)] = text
+    return next(iter(trees.values()))
+
+
+def all_plans(case: Case) -> list[str]:
+    """Every tree over the case's inputs (but for the order of children) whose joins each share a key."""
+    classes = key_classes(case.equalities)
+
+    def trees(aliases: tuple[str, ...]) -> Iterator[str]:
+        if len(aliases) == 1:
+            yield aliases[0]
+            return
+        for parts in _partitions(aliases):
+            if len(parts) > 1 and any(all(c & set(part) for part in parts) for c in classes):
+                for children in itertools.product(*(list(trees(part)) for part in parts)):
+                    yield f"({' '.join(children)})"
+
+    return list(trees(tuple(entry.alias for entry in case.inputs)))
+
+
+def _partitions(items: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ...]]:
+    if not items:
+        yield ()
+        return
+    first, *rest = items
+    for size in range(len(rest) + 1):
+        for others in itertools.combinations(rest, size):
+            left = tuple(item for item in rest if item not in others)
+            for parts in _partitions(left):
+                yield ((first, *others), *parts)

@@ -1,0 +1,173 @@
+"""The contract, checked on drawn cases: whatever the plan, slots, batches and restarts, the answer is the oracle's.
+
+WATERSMEET_EXAMPLES=5000 pytest tests/test_contract.py draws thousands of new cases; without it, the same ones each time.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import given, note
+from hypothesis import strategies as st
+from strategies import Case, all_plans, cases, contract_settings, counted
+
+import watersmeet as wm
+from watersmeet.kernel.hashing import hash_keys
+from watersmeet.kernel.step import join_step
+from watersmeet.lang.binder import bind
+from watersmeet.model.routing import Routing
+from watersmeet.model.schema import normal_schema
+from watersmeet.model.streams import Stream
+from watersmeet.plan.physical import lay_out
+from watersmeet.plan.tree import choose_tree
+from watersmeet.runtime.checkpoint import Layout, open_checkpoint
+from watersmeet.runtime.events import silent
+from watersmeet.runtime.local import LocalRun, run_batches
+from watersmeet.runtime.local_sources import RowsSource
+from watersmeet.runtime.outputs import Outputs
+from watersmeet.state.manifest import BatchRecord
+
+
+@contextmanager
+def tuned(case: Case) -> Iterator[None]:
+    """Small merges and chunks, so that a few rows go through all of the machinery."""
+    step = functools.partial(join_step, chunk_rows=case.chunk_rows)
+    with (
+        mock.patch("watersmeet.state.compaction.FANOUT", case.fanout),
+        mock.patch("watersmeet.runtime.stage.join_step", step),
+    ):
+        yield
+
+
+def run(case: Case, **options: Any) -> tuple[Counter[tuple[Any, ...]], dict[str, Any]]:
+    """The answer of the local runtime through the public API, and the end event."""
+    note(case.text)
+    streams = {name: stream.record_batches() for name, stream in case.streams.items()}
+    query = wm.sql(case.text, lateness=case.lateness, **streams)
+    events: list[dict[str, Any]] = []
+    settings = {"plan": case.plan, "slots": case.slots, "groups": case.groups} | options
+    with tuned(case):
+        table = query.run(report=events.append, **settings)
+    return counted(table), events[-1]
+
+
+@contract_settings(250)
+@given(cases())
+def test_the_answer_is_the_oracles(case: Case) -> None:
+    expected = case.answer()
+    rows, end = run(case)
+    assert rows == expected.rows
+    assert end["rows_late"] == expected.rows_late
+    assert end["rows_out"] == expected.rows.total()
+    assert end["rows_in"] == sum(len(rows) for batch in case.batches for rows in batch.values())
+
+
+@contract_settings(60)
+@given(cases(largest=4))
+def test_all_plans_give_the_same_answer(case: Case) -> None:
+    expected = case.answer().rows
+    for plan in all_plans(case):
+        assert run(case, plan=plan)[0] == expected, plan
+
+
+def collide(columns: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return hash_keys(columns) % np.uint64(3)
+
+
+def collide_apart(columns: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return (hash_keys(columns) % np.uint64(3)) * np.uint64(0x5555555555555555)  # in different groups, too
+
+
+@contract_settings(80)
+@given(cases(), st.sampled_from([collide, collide_apart]))
+def test_hashes_that_collide_change_nothing(case: Case, hashing: Any) -> None:
+    with (
+        mock.patch("watersmeet.kernel.prepare.hash_keys", hashing),
+        mock.patch("watersmeet.plan.physical.has_exact_hash", lambda types: False),
+    ):
+        rows, _ = run(case)
+    assert rows == case.answer().rows
+
+
+class Lost(Exception):
+    """The run ended between a commit and its delivery."""
+
+
+@contract_settings(60)
+@given(cases(largest=4), st.data())
+def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject) -> None:
+    expected = case.answer()
+    with tempfile.TemporaryDirectory() as folder, tuned(case):
+        rows, late = run_with_restarts(case, Path(folder), data)
+    assert rows == expected.rows
+    assert late == {name: Counter(map(_frozen, rows)) for name, rows in expected.late.items() if rows}
+
+
+def run_with_restarts(
+    case: Case, folder: Path, data: st.DataObject
+) -> tuple[Counter[tuple[Any, ...]], dict[str, Counter[Any]]]:
+    """Every batch in a run of its own, on one checkpoint, each with its own number of slots."""
+    note(case.text)
+    streams = {
+        name: Stream(name, normal_schema(stream.schema), "ts", case.lateness[name])
+        for name, stream in case.streams.items()
+    }
+    query = bind(case.text, streams)
+    plan = lay_out(query, choose_tree(query, case.plan))
+    outputs = Outputs.of("parquet", str(folder / "out"), str(folder / "late"), "owner")
+
+    def lose(batch: BatchRecord) -> None:
+        raise Lost
+
+    for batch in [*case.batches, {}]:  # the last run only delivers what may be left
+        slots = data.draw(st.integers(1, min(4, case.groups)), label="slots")
+        checkpoint = open_checkpoint(
+            Layout(str(folder / "ck")), query, plan.tree, Routing.even(case.groups, slots), outputs.waiting_folders
+        )
+        session = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
+        sources = {
+            name: RowsSource(streams[name], [pa.RecordBatch.from_pylist(rows, schema=case.streams[name].schema)])
+            for name, rows in batch.items()
+        }
+        before = checkpoint.manifest.batch
+        if before is not None:
+            outputs.deliver(before)  # an earlier run may have died before it did
+        lost = bool(batch) and data.draw(st.integers(0, 3), label="lost") == 0
+        try:
+            for _ in run_batches(session, sources, _after(before, lose) if lost else outputs.deliver, silent):
+                pass
+        except Lost:
+            pass
+        finally:
+            session.close()
+    late: dict[str, Counter[Any]] = {}
+    for file in (folder / "late").glob("late-*.parquet"):
+        name = next(n for n in streams if file.name.startswith(f"late-{n}-"))
+        late.setdefault(name, Counter()).update(map(_frozen, pq.read_table(file).to_pylist()))
+    files = sorted((folder / "out").glob("*.parquet"))
+    tables = [pq.read_table(file, schema=query.output_schema) for file in files]
+    return counted(pa.concat_tables(tables)), late
+
+
+def _after(before: BatchRecord | None, then: Any) -> Any:
+    """Deliver nothing again for the batch `before`; for a new one, do `then`."""
+
+    def deliver(batch: BatchRecord) -> None:
+        if before is None or batch.number != before.number:
+            then(batch)
+
+    return deliver
+
+
+def _frozen(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(row.items()))
