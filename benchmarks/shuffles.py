@@ -351,8 +351,9 @@ def variants(folder: str) -> Iterator[Variant]:
 
 
 OPEN_COST, SPLIT_BYTES = "spark.sql.files.openCostInBytes", "spark.sql.files.maxPartitionBytes"
-# Spark's defaults cut a file of 4.7 MB into 4.4 and 0.4 MB: one task gets all row groups, another none, and three
-# tasks share two cores. Everything but the variants below runs with two row groups of 50,000 rows (0.8 MB) a task.
+# By Spark's formula, its defaults cut a file of 4.7 MB into 4.4 and 0.4 MB, so nearly all row groups fall to one of two
+# tasks (inferred, not measured per task). Everything but the variants below runs with about two row groups of 50,000
+# rows (0.8 MB each) a task. In the one comparison made, the best batches did not differ beyond noise.
 SPLIT = ((OPEN_COST, 0), (SPLIT_BYTES, 1_600_000))
 SPLITS = (
     ("default splits", (OPEN_COST, 4 << 20), (SPLIT_BYTES, 128 << 20)),
@@ -360,7 +361,7 @@ SPLITS = (
     ("splits of 150k rows", (OPEN_COST, 0), (SPLIT_BYTES, 2_400_000)),
 )
 SESSION_SETTINGS = (
-    # not lz4: in Java, Arrow's is so slow that a batch takes a minute
+    # not lz4: a run with it had not ended after minutes, its tasks all inside Arrow Java's (commons-compress) LZ4
     ("arrow zstd", "spark.sql.execution.arrow.compression.codec", "zstd"),
     ("row parquet reader", "spark.sql.parquet.enableVectorizedReader", "false"),
     ("no codegen", "spark.sql.codegen.wholeStage", "false"),

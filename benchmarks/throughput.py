@@ -76,6 +76,7 @@ class Result:
     rows_out: int = 0
     rows_expected: int | None = None
     seconds_by_batch: tuple[float, ...] = ()
+    load_before: float = 0.0  # the machine's load average when the run began: above 0.5, others were using it
     log: str = ""
 
     @property
@@ -142,6 +143,7 @@ def run(contender: Contender, rows: int, batches: int) -> Result:
     out.mkdir(parents=True)
     log = ROOT / "logs" / f"{contender.name}.log"
     log.parent.mkdir(exist_ok=True)
+    load = os.getloadavg()[0]
     command = [sys.executable, "-m", contender.module, "--data", str(folder), "--out", str(out)]
     try:
         with log.open("w") as errors:
@@ -172,6 +174,7 @@ def run(contender: Contender, rows: int, batches: int) -> Result:
         rows_out=ends[-1]["rows_out"],
         rows_expected=expected_rows(data) if contender.joins else None,
         seconds_by_batch=seconds,
+        load_before=load,
     )
 
 
@@ -280,7 +283,11 @@ def main() -> int:
         for contender in chosen:
             print(f"{contender.name}: {contender.what} ...", end=" ", flush=True)
             result = run(contender, args.rows, args.batches)
-            said = f"{result.rows_per_second:,.0f} rows/s" if result.state == "ran" else result.state
+            said = (
+                f"{result.rows_per_second:,.0f} rows/s (load before: {result.load_before:.1f})"
+                if result.state == "ran"
+                else result.state
+            )
             print(said, result.log, sep="\n" if result.log else "", flush=True)
             results.append(result)
     print()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest import mock
 
@@ -72,11 +73,12 @@ def test_the_answer_is_the_oracles(case: Case) -> None:
     assert end["rows_in"] == sum(len(rows) for batch in case.batches for rows in batch.values())
 
 
-@contract_settings(60)
-@given(cases(largest=4))
-def test_all_plans_give_the_same_answer(case: Case) -> None:
+@contract_settings(40)
+@given(cases(largest=4), st.randoms(use_true_random=False))
+def test_all_plans_give_the_same_answer(case: Case, random: Random) -> None:
     expected = case.answer().rows
-    for plan in all_plans(case):
+    plans = all_plans(case)
+    for plan in random.sample(plans, min(len(plans), 8)):  # four inputs on one key have 26
         assert run(case, plan=plan)[0] == expected, plan
 
 

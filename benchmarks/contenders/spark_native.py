@@ -1,6 +1,14 @@
 """Spark's own chained stream-stream join, A.k = B.k and then B.k = C.k: what `spark_memory` and `spark_rocksdb` share.
 
 Inner joins over unbounded streams, append, parquet sink, `maxFilesPerTrigger = 1`, everything available now, local[2].
+
+Settings. Two shuffle partitions, one per core. Driver memory 8g. RocksDB with changelog checkpoints and without
+counting its rows (`spark_rocksdb`). The join's state format is Spark's default.
+
+Known limit: these are not shown to be Spark's best. The one trial (2026-11-15, 3 x 300K rows, 6 batches, one run each)
+was on a machine with a load of 5 to 9 on 2 cores, which changed between runs: 2 partitions 25 s, 4 partitions 46 s;
+RocksDB 49 s, without changelog 55 s; state format 3 gave no result in 120 s. Repeat it on a quiet machine before
+quoting a ratio; BENCH_CONF="name=value name=value" in the environment overrides settings for such trials.
 """
 
 import os

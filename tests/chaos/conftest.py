@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
+from watersmeet.lang.binder import bind
+from watersmeet.model.routing import Routing
+from watersmeet.plan.physical import lay_out
+from watersmeet.plan.tree import choose_tree
+from watersmeet.runtime.checkpoint import Layout, open_checkpoint
+from watersmeet.runtime.events import silent
+from watersmeet.runtime.local_job import run_job
+from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
 from watersmeet.state.table import VERSIONS_KEPT, read_versions
 
@@ -40,7 +49,7 @@ def write_streams(folder: Path) -> None:
             rows = []
             for i in range(12):
                 number = batch * 12 + i
-                late = batch > 3 and batch % 3 == place and i < 2
+                late = batch > 2 and batch % 3 == place and i < 2
                 time = (batch - 3 if late else batch) * SECOND + i * SECOND // 12
                 rows.append({"k": number * 7 % 11, "v": number, "v2": number * (place + 3) % 13, "ts": time})
             path = folder / stream / f"{batch:04d}.parquet"
@@ -78,6 +87,21 @@ class JobRun:
             text=True,
             timeout=timeout,
         )
+
+    def finish(self, *settings: str) -> None:
+        """Run the job to its end in this process, then once more, when there is nothing to do but to collect."""
+        for _ in range(2):
+            run_job(load_job(self.home / "job.toml", settings), silent)
+
+    def collect(self) -> None:
+        """Open and close the checkpoint, which collects garbage, without a runtime."""
+        job = load_job(self.home / "job.toml")
+        query = bind(job.query, job.streams())
+        assert job.run.checkpoint is not None
+        layout = Layout(job.run.checkpoint)
+        folders = Outputs.of("parquet", job.sink.path, job.sink.late, layout.home.path()).waiting_folders
+        plan = lay_out(query, choose_tree(query, "auto")).tree
+        open_checkpoint(layout, query, plan, Routing.even(job.run.groups, job.run.slots), folders).close()
 
     def command(self, *settings: str) -> list[str]:
         chosen = [part for setting in settings for part in ("--set", setting)]
@@ -136,24 +160,24 @@ def chaos_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def make_chaos_job(chaos_inputs: Path) -> MakeJob:
-    """`make_chaos_job(home, runtime, master)`: the job, ready to start in `home`."""
+    """`make_chaos_job(home, runtime, inputs)`: the job, ready to start in `home`."""
 
-    def make(home: Path, runtime: str = "local", master: str = "local[2]", extra: Sequence[str] = ()) -> JobRun:
+    def make(home: Path, runtime: str = "local", inputs: Path = chaos_inputs) -> JobRun:
         home.mkdir(parents=True, exist_ok=True)
         lines = [f'query = """{QUERY}"""']
         for name in STREAMS:
             lines += [
                 f"[streams.{name}]",
                 'format = "parquet"',
-                f'path = "{chaos_inputs / name}"',
+                f'path = "{inputs / name}"',
                 'schema = "k BIGINT, v BIGINT, v2 BIGINT, ts BIGINT"',
                 'lateness = "500 milliseconds"',
                 "options = { maxFilesPerTrigger = 1 }",
             ]
-        lines += ["[sink]", 'path = "out"', 'late = "late"']
-        lines += ["[run]", f'runtime = "{runtime}"', 'checkpoint = "ck"', "slots = 2", "groups = 6", *extra]
+        lines += ["[sink]", f'path = "{home}/out"', f'late = "{home}/late"']
+        lines += ["[run]", f'runtime = "{runtime}"', f'checkpoint = "{home}/ck"', "slots = 2", "groups = 6"]
         if runtime == "spark":
-            lines += ["[spark]", f'master = "{master}"']
+            lines += ["[spark]", 'master = "local[2]"']
         (home / "job.toml").write_text("\n".join(lines))
         return JobRun(home)
 

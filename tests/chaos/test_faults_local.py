@@ -29,19 +29,16 @@ def test_killed_at_a_point(point: str, make_chaos_job, undisturbed, tmp_path: Pa
         assert marker.exists(), f"{point} was not reached {nth} times: {killed.stderr}"
         assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
         assert job.answer() <= undisturbed
-    finished = job.start()
-    assert finished.returncode == 0, finished.stderr
-    assert job.answer() == undisturbed
-    assert job.start().returncode == 0  # nothing to do but to collect
+    job.finish()
     assert job.answer() == undisturbed
     job.check_tidy()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_killed_at_random_moments(seed: int, make_chaos_job, undisturbed, tmp_path: Path) -> None:
     job = make_chaos_job(tmp_path / "run")
     moments = random.Random(seed)
-    for _ in range(5):
+    for _ in range(4):
         process = subprocess.Popen(
             job.command(), cwd=job.home, env=job.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
@@ -51,9 +48,7 @@ def test_killed_at_random_moments(seed: int, make_chaos_job, undisturbed, tmp_pa
         process.kill()
         process.wait()
         assert job.answer() <= undisturbed
-    finished = job.start()
-    assert finished.returncode == 0, finished.stderr
-    assert job.start().returncode == 0
+    job.finish()
     assert job.answer() == undisturbed
     job.check_tidy()
 
@@ -64,10 +59,9 @@ def test_killed_and_gone_on_with_other_slots(make_chaos_job, undisturbed, tmp_pa
         killed = job.start(f"run.slots={slots}", fault=fault, marker=tmp_path / f"reached-{slots}")
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         assert job.answer() <= undisturbed
-    assert job.start("run.slots=4").returncode == 0
+    job.finish("run.slots=4")
     answer = job.answer()
     assert (answer.rows, answer.late) == (undisturbed.rows, undisturbed.late)
-    assert job.start("run.slots=4").returncode == 0
     job.check_tidy()
 
 
@@ -78,7 +72,6 @@ def test_a_checkpoint_may_be_named_in_other_words(make_chaos_job, undisturbed, t
         marker = tmp_path / f"reached-{number}"
         killed = job.start(f"run.checkpoint={spelling}", fault="in-delivery:3", marker=marker)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert job.start().returncode == 0
+    job.finish()
     assert job.answer() == undisturbed
-    assert job.start().returncode == 0
     job.check_tidy()

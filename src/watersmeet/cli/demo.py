@@ -144,7 +144,7 @@ class Board:
         self.rows_late = 0
         self.slowest = 0.0
         self.read = dict.fromkeys(SCHEMAS, 0)
-        self.state = {name: (0, 0) for name in SCHEMAS}
+        self.state = dict.fromkeys(SCHEMAS, (0, 0))
         self._query = bind(job.query, job.streams())
         self._states = lay_out(self._query, choose_tree(self._query, job.adapt.plan)).states
 
@@ -159,6 +159,7 @@ class Board:
             self.feeder.start()
         elif event["event"] == "batch":
             self._note_batch(event)
+            self.feeder.go()
 
     def _note_batch(self, event: Event) -> None:
         now = self.feeder.clock.now()
@@ -172,7 +173,7 @@ class Board:
         self.recent.append(batch)
         self.total = self.total.plus(batch)
         self.rows_late += event["rows_late"]
-        self.state = {name: (0, 0) for name in SCHEMAS}
+        self.state = dict.fromkeys(SCHEMAS, (0, 0))
         for state, held in event["states"].items():
             (alias,) = self._states[state].aliases  # one join over all inputs: no state holds more than one stream
             name = self._query.input(alias).stream.name

@@ -66,9 +66,7 @@ def check_answer(folder: Path) -> int:
             "SELECT coalesce(sum(n) FILTER (n > 0), 0), coalesce(-sum(n) FILTER (n < 0), 0) FROM difference"
         ).fetchone()
         if missing or extra:
-            some = database.execute(
-                f"SELECT * FROM difference WHERE n <> 0 ORDER BY ALL LIMIT {SHOWN}"
-            ).fetchall()
+            some = database.execute(f"SELECT * FROM difference WHERE n <> 0 ORDER BY ALL LIMIT {SHOWN}").fetchall()
             raise InternalError(
                 "the answer is wrong",
                 detail=f"{missing:,} rows that DuckDB finds are missing, and {extra:,} rows are too many. "

@@ -1,5 +1,8 @@
 """Feeds the demo: a thread that puts the next file of every stream in place at a steady pace.
 
+The first file of each stream comes alone, and the pace begins with `go`: what is started for the first batch (on Spark,
+the Python workers) is not to hold up the rows of the minute that is shown.
+
 A file is written under a hidden name and renamed, so a reader sees it whole or not at all. The feeder remembers when
 each file was put in place, from which the latency of a batch is worked out: the streams say how many of their rows have
 been read, and files are read whole and in order.
@@ -34,7 +37,8 @@ class Feeder:
         self.clock = clock or WallClock()
         self.error: BaseException | None = None
         self._arrivals: dict[str, list[Arrival]] = {name: [] for name in SCHEMAS}
-        self._stop = threading.Event()
+        self._go = threading.Event()
+        self._stop = False
         self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
         for name in SCHEMAS:
             (folder / name).mkdir(parents=True)
@@ -52,8 +56,13 @@ class Feeder:
     def start(self) -> None:
         self._thread.start()
 
+    def go(self) -> None:
+        """The first files have been read: go on at a steady pace."""
+        self._go.set()
+
     def stop(self) -> None:
-        self._stop.set()
+        self._stop = True
+        self._go.set()
         if self._thread.is_alive():
             self._thread.join()
 
@@ -61,11 +70,14 @@ class Feeder:
         try:
             begin = self.clock.now()
             for number in range(self.files):
-                due = begin + number * TICK.total_seconds()
-                if self._stop.wait(max(0.0, due - self.clock.now())):
-                    return
                 for name in SCHEMAS:
                     self._write(name, number)
+                if number == 0:
+                    self._go.wait()
+                    begin = self.clock.now()
+                self.clock.sleep(begin + (number + 1) * TICK.total_seconds() - self.clock.now())
+                if self._stop:
+                    return
         except BaseException as error:  # shown by whoever waits for the rows
             self.error = error
 

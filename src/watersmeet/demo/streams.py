@@ -82,9 +82,10 @@ def make_rows(stream: str, number: int, files: int) -> pa.Table:
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def _popularity(skew: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _popularity(skew: float) -> list[float]:
     weights = (np.arange(SYMBOLS) + 50.0) ** -skew
-    return weights / weights.sum()
+    shares: list[float] = (weights / weights.sum()).tolist()
+    return shares
 
 
 def _names(symbols: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:

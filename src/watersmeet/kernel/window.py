@@ -34,15 +34,19 @@ def lifetimes(batch: pa.RecordBatch, state: State) -> Lifetimes | None:
     newest = int_column(batch, fields[0])
     for field in fields[1:]:
         newest = np.maximum(newest, int_column(batch, field))
-    return Lifetimes(newest, expiry(batch, state))
+    # `NEVER` is no time: a row of the last microsecond counts as of the one before, or T < NEVER would fail for it.
+    return Lifetimes(np.minimum(newest, NEVER - 1), expiry(batch, state))
 
 
 def expiry(batch: pa.RecordBatch, state: State) -> Int64Array:
     """E of each row: from then on no combination with it is valid. `NEVER` where nothing limits it."""
     result = np.full(batch.num_rows, NEVER, dtype=np.int64)
     for field, width in state.windows:
-        times = int_column(batch, field)
-        # saturate: a window may reach past the end of 64-bit time
-        ends = np.where(times > NEVER - width, NEVER, times + width)
+        ends = int_column(batch, field)
+        left = width
+        while left > 0:  # saturate: a window may reach past the end of 64-bit time, and may itself be longer than 2**63
+            step = min(left, NEVER)
+            ends = np.where(ends > NEVER - step, NEVER, ends + step)
+            left -= step
         np.minimum(result, ends, out=result)
     return result

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from watersmeet.kernel.window import NEVER
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, Routing
 from watersmeet.model.segments import Segment
@@ -39,7 +40,8 @@ class BatchContext:
 def horizon(state: State, watermarks: Mapping[str, int | None]) -> int | None:
     marks = [watermarks[stream] for stream in state.outside]
     known = [mark for mark in marks if mark is not None]
-    return min(known) if known and len(known) == len(marks) else None
+    # Short of NEVER, the expiry of rows that nothing limits: they stay even when a watermark reaches the end of time.
+    return min(*known, NEVER - 1) if known and len(known) == len(marks) else None
 
 
 @dataclass(frozen=True)

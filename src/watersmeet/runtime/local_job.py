@@ -19,9 +19,7 @@ from watersmeet.runtime.local_sources import FileSource, LocalSource
 from watersmeet.runtime.outputs import Outputs
 
 
-def run_job(
-    job: Job, report: Report, stopped: Callable[[], bool] = lambda: False, clock: Clock | None = None
-) -> None:
+def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False, clock: Clock | None = None) -> None:
     """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch."""
     streams = job.streams()
     query = bind(job.query, streams)
@@ -32,14 +30,14 @@ def run_job(
         assert source.path is not None, "the job file was checked"
         sources[name] = FileSource(streams[name], source.path, source.format, source.options)
     routing = Routing.even(job.run.groups, job.run.slots)
-    owner = job.run.checkpoint or uuid.uuid4().hex
+    layout = None if job.run.checkpoint is None else Layout(job.run.checkpoint, job.run.cache)
+    owner = uuid.uuid4().hex if layout is None else layout.home.path()
     outputs = Outputs.of(job.sink.format, job.sink.path, job.sink.late, owner)
-    if job.run.checkpoint is None:
+    if layout is None:
         for folder in outputs.waiting_folders:
             folder.make()
         checkpoint = in_memory(query, plan.tree, routing)
     else:
-        layout = Layout(job.run.checkpoint, job.run.cache)
         checkpoint = open_checkpoint(layout, query, plan.tree, routing, outputs.waiting_folders)
     run = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
     report({"event": "start", "plan": plan.tree})
@@ -48,6 +46,6 @@ def run_job(
             pass
     finally:
         run.close()
-        if job.run.checkpoint is None:
+        if layout is None:
             for folder in outputs.waiting_folders:
                 shutil.rmtree(folder.path(), ignore_errors=True)

@@ -35,7 +35,10 @@ class Outputs:
 
     @classmethod
     def of(cls, format: str, target: str | None, late: str | None, owner: str) -> Outputs:
-        """Results to `target` as `format`, late rows to `late`. `owner` tells runs that share a folder apart."""
+        """Results to `target` as `format`, late rows to `late`. `owner` tells runs that share a folder apart.
+
+        It must be the same whenever a run is started again, however its checkpoint is spelled.
+        """
         late_waiting = None if late is None else _waiting_folder(late, owner)
         if format == "noop" or target is None:
             return cls(CountedResults(), None, None, late_waiting, late)

@@ -108,7 +108,7 @@ class Folder:
 
     def make(self) -> None:
         if self.local:
-            with _disk_errors("create folder", self.path()):
+            with disk_errors("create folder", self.path()):
                 os.makedirs(self.path(), exist_ok=True)
         else:
             filesystem, path = self._remote()
@@ -121,13 +121,13 @@ class Folder:
         """
         if not self.local:
             filesystem, path = self._remote(name)
-            with _disk_errors("write", path), filesystem.open_output_stream(path) as stream:
+            with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
                 summed = _Summed(stream)
                 fill(summed)
             return Written(summed.length, summed.crc32)
         temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
-            with _disk_errors("write", self.path(name)):
+            with disk_errors("write", self.path(name)):
                 with open(temporary, "wb") as stream:
                     summed = _Summed(stream)
                     fill(summed)
@@ -147,12 +147,12 @@ class Folder:
             filesystem, path = self._remote(name)
             if filesystem.get_file_info(path).type != pafs.FileType.NotFound:
                 raise conflict
-            with _disk_errors("write", path), filesystem.open_output_stream(path) as stream:
+            with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
                 stream.write(data)
             return
         temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
-            with _disk_errors("write", self.path(name)):
+            with disk_errors("write", self.path(name)):
                 with open(temporary, "wb") as stream:
                     stream.write(data)
                     stream.flush()
@@ -181,18 +181,34 @@ class Folder:
             return pa.memory_map(self.path(name))
         return pa.memory_map(self._cached(name))
 
-    def _cached(self, name: str) -> str:
+    def _copy(self, name: str) -> str:
+        """Where the cache has, or would have, its copy of the file."""
         cache = self.cache or os.path.join(tempfile.gettempdir(), "watersmeet-cache")
         # The whole address is part of the copy's name: two checkpoints may share a cache.
-        home = os.path.join(cache, f"{zlib.crc32(self.address.encode()):08x}")
-        copy = os.path.join(home, name)
+        return os.path.join(cache, f"{zlib.crc32(self.address.encode()):08x}", name)
+
+    def _cached(self, name: str) -> str:
+        copy = self._copy(name)
         if not os.path.exists(copy):
-            os.makedirs(home, exist_ok=True)
+            content = self.read(name)
             temporary = f"{copy}{_TEMPORARY}{uuid.uuid4().hex[:12]}"
-            with open(temporary, "wb") as stream:
-                stream.write(self.read(name))
-            os.rename(temporary, copy)
+            try:
+                with disk_errors("write", copy):
+                    os.makedirs(os.path.dirname(copy), exist_ok=True)
+                    with open(temporary, "wb") as stream:
+                        stream.write(content)
+                    os.rename(temporary, copy)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
         return copy
+
+    def forget(self, name: str) -> None:
+        """Drop the copy in the cache, if there is one; the next `open` makes a new one."""
+        if self.cache is not None or not self.local:
+            with suppress(OSError):
+                os.unlink(self._copy(name))
 
     def names(self) -> list[str]:
         """The files in the folder, temporary ones included, sorted; none if there is no folder."""
@@ -211,7 +227,7 @@ class Folder:
     def move_out(self, name: str, target: str) -> None:
         """Move the file to the path `target`, on the same filesystem."""
         if self.local:
-            with _disk_errors("move to", target):
+            with disk_errors("move to", target):
                 os.replace(self.path(name), local_path(target))
         else:
             filesystem, path = self._remote(name)
@@ -219,7 +235,8 @@ class Folder:
             filesystem.move(path, to)
 
     def delete(self, name: str) -> None:
-        """Remove the file if it is there."""
+        """Remove the file if it is there, and the copy of it in the cache."""
+        self.forget(name)
         with suppress(FileNotFoundError):
             if self.local:
                 os.unlink(self.path(name))
@@ -237,7 +254,8 @@ def _sync_folder(path: str) -> None:
 
 
 @contextmanager
-def _disk_errors(doing: str, path: str) -> Iterator[None]:
+def disk_errors(doing: str, path: str) -> Iterator[None]:
+    """An error of the disk becomes a `ResourceError` that names the file."""
     try:
         yield
     except FileExistsError:

@@ -10,10 +10,11 @@ import fcntl
 import json
 import os
 import socket
+from contextlib import suppress
 from typing import IO
 
 from watersmeet.errors import CheckpointError
-from watersmeet.state.files import Folder
+from watersmeet.state.files import Folder, disk_errors
 
 
 class CheckpointLock:
@@ -26,7 +27,8 @@ class CheckpointLock:
             return
         self._folder.make()
         path = self._folder.path("lock")
-        handle = open(path, "a+")  # noqa: SIM115 - stays open for as long as the lock is held
+        with disk_errors("open", path):
+            handle = open(path, "a+")  # noqa: SIM115 - stays open for as long as the lock is held
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -38,12 +40,15 @@ class CheckpointLock:
                 detail=f"{self._folder.path()} is held by {holder}.",
                 hint="Stop that run first, or use another checkpoint folder.",
             ) from None
-        handle.truncate(0)
-        handle.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
-        handle.flush()
         self._file = handle
+        # For whoever finds the lock held; without space on the disk it is held all the same.
+        with suppress(OSError):
+            handle.truncate(0)
+            handle.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
+            handle.flush()
 
     def release(self) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()
             self._file = None

@@ -94,6 +94,7 @@ class FileSegments:
         found = zlib.crc32(source.read_buffer(size)) if size else 0
         source.seek(0)
         if size != segment.bytes or found != segment.crc32:
+            self.folder.forget(_file_name(segment.id))  # a copy must not outlive the repair of the file
             raise ResourceError(
                 f'segment "{segment.id}" of state "{segment.state}" is corrupt',
                 detail=f"{path} has {size} bytes with checksum {found:08x}; "

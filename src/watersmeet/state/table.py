@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -161,18 +162,25 @@ def _encode(content: dict[str, Any]) -> bytes:
 
 
 def _decode(folder: Folder, name: str, known_format: int) -> dict[str, Any]:
-    try:
+    with _corruption(folder, name):
         content: dict[str, Any] = json.loads(folder.read(name))
         found = content["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ResourceError(
-            f'manifest file "{name}" is corrupt',
-            detail=f"{folder.path(name)}: {error}.",
-            hint="Restore the file from a backup, or start again with a new checkpoint.",
-        ) from None
     if not isinstance(found, int) or found > known_format:
         raise newer_format("the checkpoint", found, known_format)
     return content
+
+
+@contextmanager
+def _corruption(folder: Folder, name: str) -> Iterator[None]:
+    """What cannot be made sense of in the file is its own fault."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ResourceError(
+            f'manifest file "{name}" is corrupt',
+            detail=f"{folder.path(name)}: {f'no {error}' if isinstance(error, KeyError) else error}.",
+            hint="Restore the file from a backup, or start again with a new checkpoint.",
+        ) from None
 
 
 def refuse_other_query(manifest: Manifest, digest: str, text: str) -> None:
@@ -196,7 +204,10 @@ def read_versions(root: Folder) -> Iterator[Manifest]:
         numbers = sorted(_numbers(versions))
         # Old files go one by one, so a snapshot may have outlived the versions that followed it.
         whole = [n for n in taken if len([v for v in numbers if v > n]) == max([n, *numbers]) - n]
-        manifest = Manifest.from_json(_decode(snapshots, _name(min(whole, default=max(taken))), FORMAT))
+        first = _name(min(whole, default=max(taken)))
+        content = _decode(snapshots, first, FORMAT)
+        with _corruption(snapshots, first):
+            manifest = Manifest.from_json(content)
         yield manifest
         for number in [n for n in numbers if n > manifest.version]:
             if number != manifest.version + 1:
@@ -206,7 +217,8 @@ def read_versions(root: Folder) -> Iterator[Manifest]:
                     hint="Restore the file from a backup, or start again with a new checkpoint.",
                 )
             data = _decode(versions, _name(number), FORMAT)
-            manifest = apply_all([update_from_json(entry) for entry in data["updates"]], manifest)
+            with _corruption(versions, _name(number)):
+                manifest = apply_all([update_from_json(entry) for entry in data["updates"]], manifest)
             yield manifest
     except FileNotFoundError as error:
         # A live run drops old versions between our listing and our reading.

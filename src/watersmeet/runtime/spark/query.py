@@ -136,9 +136,9 @@ class StreamWriter:
         layout = Layout(where, self._options.get("cache"))
         late = self._options.get("latePath")
         if self._function is not None:
-            outputs = Outputs.waiting_only(layout.results, late, layout.address)
+            outputs = Outputs.waiting_only(layout.results, late, layout.home.path())
         else:
-            outputs = Outputs.of(self._format, target, late, layout.address)
+            outputs = Outputs.of(self._format, target, late, layout.home.path())
         union, columns = unite(physical, self._frames, self._wanted(physical, late))
         _use_this_python(union.sparkSession)
         checkpoint = open_checkpoint(

@@ -1,0 +1,78 @@
+# Everything that is done with this project. `make` alone prints what there is.
+#
+# Nothing needs an activated environment: each target uses the tools in .venv, and makes that first if it must.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+EXTRAS := spark,demo,test,lint,bench
+
+# Passed on to pytest and to the programs, as in: make test PYTEST_ARGS="-k window", make demo DEMO_ARGS="--seconds 20"
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+
+SOURCES := src tests benchmarks
+PYTEST := $(BIN)/python -m pytest --durations=10 --durations-min=1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast test-spark lint fmt golden bench clean
+
+##@ Start here
+help: ## Print this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+
+setup: $(STAMP) ## Make .venv with the package, its tools and the test dependencies; see to Java 17+
+	@tools/ensure-java
+
+demo: setup ## Join stock prices, volumes and reviews for a minute, and check the answer (DEMO_ARGS)
+	@$(BIN)/watersmeet demo $(DEMO_ARGS)
+
+##@ Check
+test: setup lint ## Lint, then all tests (PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
+
+test-fast: $(STAMP) ## The tests that start no JVM (PYTEST_ARGS)
+	$(PYTEST) -m "not spark" $(PYTEST_ARGS)
+
+test-spark: setup ## The tests that start a JVM (PYTEST_ARGS)
+	$(PYTEST) -m spark $(PYTEST_ARGS)
+
+lint: $(STAMP) ## ruff and mypy; changes nothing
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+
+##@ Change
+fmt: $(STAMP) ## Format the code, and mend what ruff can mend
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+golden: $(STAMP) ## Rewrite tests/golden; look at the diff before you commit it
+	$(BIN)/python -m pytest -m "not spark" --update-golden tests/plan $(PYTEST_ARGS)
+
+##@ Measure
+bench: setup ## Rows a second, against Spark's own joins and against no join at all (BENCH_ARGS)
+	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
+
+##@ Tidy up
+clean: ## Remove .venv, caches and benchmark data
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist bench-data spark-warehouse
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info
+
+# Made anew when pyproject.toml is newer. A .venv that is there is kept, and brought up to date.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Watersmeet needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	  echo "Install one, and name it if it is not python3: make PYTHON=python3.12 setup" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "The venv module of $(PYTHON) is missing. On Debian and Ubuntu: sudo apt-get install python3-venv" >&2; \
+	  exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@

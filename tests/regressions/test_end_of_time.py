@@ -1,0 +1,44 @@
+"""Event times and windows at the ends of 64 bits: rows there join like any other, and nothing overflows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import watersmeet as wm
+
+LAST, FIRST = 2**63 - 1, -(2**63)
+
+
+def batches(*times: list[int]) -> list[pa.RecordBatch]:
+    return [pa.record_batch({"k": pa.array([1] * len(ts), pa.int64()), "ts": pa.array(ts, pa.int64())}) for ts in times]
+
+
+@pytest.mark.parametrize("window", ["", "[UNBOUNDED]", "[RANGE 10 SECONDS]", "[RANGE 999999999 DAYS]"])
+def test_rows_of_the_last_microsecond_join(window: str) -> None:
+    # Was: T < E failed for T = E = NEVER, and a watermark at the end of time dropped states that nothing limits.
+    query = wm.sql(
+        f"SELECT A.ts AS a, B.ts AS b FROM A {window}, B {window} WHERE A.k = B.k",
+        A=batches([LAST], [], [LAST]),
+        B=batches([LAST], [LAST], []),
+    )
+    assert query.run().num_rows == 4
+
+
+def test_unbounded_rows_outlive_a_watermark_at_the_end_of_time() -> None:
+    query = wm.sql(
+        "SELECT A.ts AS a, B.ts AS b FROM A, B WHERE A.k = B.k",
+        A=batches([5], [LAST], [], []),
+        B=batches([LAST], [], [], [LAST]),
+    )
+    assert sorted(query.run().column("a").to_pylist()) == [5, 5, LAST, LAST]
+
+
+def test_a_window_wider_than_64_bits_is_no_limit() -> None:
+    # Was: OverflowError from adding the width to the times.
+    query = wm.sql(
+        "SELECT A.ts AS a FROM A [RANGE 999999999 DAYS], B WHERE A.k = B.k",
+        A=batches([FIRST, 0]),
+        B=batches([FIRST], [LAST]),
+    )
+    assert sorted(query.run().column("a").to_pylist()) == [FIRST, FIRST, 0, 0]

@@ -1,0 +1,31 @@
+"""A small plan and manifests to test state with."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from watersmeet.lang.binder import bind
+from watersmeet.model.routing import Routing
+from watersmeet.model.streams import Stream
+from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.tree import choose_tree
+from watersmeet.runtime.checkpoint import identify
+from watersmeet.state.manifest import Manifest
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
+TEXT = "SELECT A.v FROM A [RANGE 10 SECONDS], B [RANGE 10 SECONDS] WHERE A.k = B.k"
+
+
+@pytest.fixture
+def plan() -> PhysicalPlan:
+    streams = {name: Stream(name, SCHEMA, "ts", timedelta(0)) for name in "AB"}
+    query = bind(TEXT, streams)
+    return lay_out(query, choose_tree(query, "auto"))
+
+
+@pytest.fixture
+def first_manifest(plan: PhysicalPlan) -> Manifest:
+    return Manifest(0, identify(plan.query), plan.tree, Routing.even(6, 2))
