@@ -53,7 +53,7 @@ fmt: $(STAMP) ## Format the code, and mend what ruff can mend
 	$(BIN)/ruff format $(SOURCES)
 
 golden: $(STAMP) ## Rewrite tests/golden; look at the diff before you commit it
-	$(BIN)/python -m pytest -m "not spark" --update-golden tests/plan $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not spark" --update-golden $$(grep -rlwE --include='test_*.py' golden tests) $(PYTEST_ARGS)
 
 ##@ Measure
 bench: setup ## Rows a second, against Spark's own joins and against no join at all (BENCH_ARGS)

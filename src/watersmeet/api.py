@@ -10,7 +10,7 @@ Arrow stream (pandas, polars, DuckDB), or iterables of record batches, it runs i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +203,8 @@ class _LocalInput:
             rest = iter(data)
             first = next(rest, None)
             if isinstance(first, pa.RecordBatch):
-                return cls(first.schema, None, itertools.chain([first], rest))
+                again = isinstance(data, Sequence)  # a list can be read by each run, an iterator by one
+                return cls(first.schema, None, data if again else itertools.chain([first], rest))
             if first is None:
                 raise JobError(
                     f'stream "{name}" has no record batches',

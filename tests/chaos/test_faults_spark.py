@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +98,7 @@ import json, os, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
 import watersmeet.runtime.spark.job as spark_job
-from contextlib import contextmanager
+from contextlib import nullcontext
 from watersmeet.config import load_job
 from watersmeet.errors import WatersmeetError
 
@@ -113,7 +112,7 @@ outcomes = []
 for master, faults in json.loads(sys.argv[1]):
     spark = session(master)
     # The job's own session would end with it, and the JVM's start with it.
-    spark_job._session = contextmanager(lambda config: iter([spark]))
+    spark_job._session = lambda config: nullcontext(spark)
     for fault, home in faults:
         marker = Path(home) / ("reached-" + fault.partition(":")[0])
         # Part of what tells Python workers apart: a new value gets new workers, which see it.
@@ -178,8 +177,7 @@ def test_worker_killed_and_query_started_again(fault: str, task_deaths, undistur
     reached, errors = outcomes["local[2]", fault]
     assert reached
     assert len(errors) == 1, "one attempt fails, the next one ends well"
-    assert errors[0].startswith("error: ")
-    assert "Traceback" not in errors[0]
+    assert errors[0].startswith("error: a Python worker of Spark died\n")
     assert "\tat " not in errors[0]
     job = jobs["local[2]", fault]
     assert job.answer() == undisturbed_few
@@ -192,7 +190,6 @@ def test_worker_killed_and_task_retried(fault: str, task_deaths, undisturbed_few
     jobs, outcomes = task_deaths
     assert outcomes["local[2,4]", fault] == (True, [])
     job = jobs["local[2,4]", fault]
-    assert Counter(job.answer().rows) == undisturbed_few.rows
     assert job.answer() == undisturbed_few
     job.collect()
     job.check_tidy()

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from watersmeet.cli.terminal import make_table, size_text
 from watersmeet.config import Job, load_job
+from watersmeet.errors import JobError
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
@@ -58,8 +59,13 @@ def runner(job: Job) -> Callable[..., object]:
         from watersmeet.runtime import local_job
 
         return local_job.run_job
-    from watersmeet.runtime.spark import job as spark_job
-
+    try:
+        from watersmeet.runtime.spark import job as spark_job
+    except ModuleNotFoundError as error:
+        raise JobError(
+            f"runtime spark needs the package {error.name}",
+            hint="Install it with: pip install 'watersmeet[spark]', or use runtime = \"local\".",
+        ) from None
     return spark_job.run_job
 
 

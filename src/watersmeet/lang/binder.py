@@ -218,7 +218,9 @@ def _bind_select(select: exp.Select, scalars: ScalarBinder) -> tuple[OutputColum
                 source.refuse(
                     f'two output columns are named "{name}"',
                     span,
-                    hint=f"Rename one, such as {source.slice(span)} AS x.",
+                    hint="Spell the columns out instead of the star, and rename one."
+                    if _is_star(node)
+                    else f"Rename one, such as {source.slice(span)} AS x.",
                 )
             seen[name.lower()] = name
             outputs.append(OutputColumn(name, expr))

@@ -7,11 +7,12 @@ files that were read are in the manifest, and it goes on after them.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.json as pajson
 import pyarrow.parquet as pq
@@ -93,17 +94,17 @@ def list_files(path: str) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-def probe_file(stream: str, path: str, format: str, schema: pa.Schema) -> None:
-    """Raise `InputError` if the oldest file under `path` cannot be of `schema`, as far as its own schema tells."""
-    names = list_files(path)
-    if format != "parquet" or not names:
+def probe_files(stream: str, path: str, format: str, schema: pa.Schema) -> None:
+    """Raise `InputError` if a file under `path` cannot be of `schema`, as far as its own schema tells."""
+    if format != "parquet":
         return
-    first = os.path.join(path, names[0]) if os.path.isdir(path) else path
-    try:
-        found = pq.read_schema(first)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise _unreadable(stream, names[0], first, error) from None
-    conform(pa.RecordBatch.from_pylist([], schema=found), schema, stream, f'"{names[0]}"')
+    for name in list_files(path):
+        file = os.path.join(path, name) if os.path.isdir(path) else path
+        try:
+            found = pq.read_schema(file)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise _unreadable(stream, name, file, error) from None
+        conform(pa.RecordBatch.from_pylist([], schema=found), schema, stream, f'"{name}"')
 
 
 def _unreadable(stream: str, name: str, path: str, error: Exception) -> InputError:
@@ -144,27 +145,70 @@ class _Csv:
 
     def read(self, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> pa.Table:
         sep = str(options.get("sep", options.get("delimiter", ",")))
+        if _is_blank(path):
+            return schema.empty_table()
         header = options.get("header")
         has_header = csv_has_header(path, schema, sep) if header is None else str(header).lower() == "true"
-        return pacsv.read_csv(
+        table = pacsv.read_csv(
             path,
             read_options=pacsv.ReadOptions(column_names=None if has_header else schema.names),
             parse_options=pacsv.ParseOptions(delimiter=sep),
             convert_options=pacsv.ConvertOptions(
-                column_types=schema,
+                column_types=_with_text(schema, _is_instant),
                 null_values=["", str(options.get("nullValue", ""))],
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
         )
+        return _read_text(table, schema, _is_instant, _instants)
 
 
 class _Json:
     options: frozenset[str] = frozenset()
 
     def read(self, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> pa.Table:
-        parsing = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        return pajson.read_json(path, parse_options=parsing)
+        if _is_blank(path):
+            return schema.empty_table()
+        fields = _with_text(schema, pa.types.is_date)
+        parsing = pajson.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore")
+        table = pajson.read_json(path, parse_options=parsing)
+        return _read_text(table, schema, pa.types.is_date, lambda column, kind: column.cast(kind))
+
+
+def _is_blank(path: str) -> bool:
+    """Whether a file holds no line, and so no row: Arrow's readers refuse it, and Spark reads nothing."""
+    with open(path, "rb") as file:
+        return not file.read(4096).strip() and os.path.getsize(path) <= 4096
+
+
+# Arrow's CSV reader refuses an instant without a zone, and its JSON reader a date: they are read as text, then cast.
+def _with_text(schema: pa.Schema, chosen: Callable[[pa.DataType], bool]) -> pa.Schema:
+    return pa.schema([(field.name, pa.string() if chosen(field.type) else field.type) for field in schema])
+
+
+def _read_text(
+    table: pa.Table,
+    schema: pa.Schema,
+    chosen: Callable[[pa.DataType], bool],
+    cast: Callable[[pa.ChunkedArray, pa.DataType], pa.ChunkedArray],
+) -> pa.Table:
+    for field in schema:
+        index = table.schema.get_field_index(field.name)
+        if index >= 0 and chosen(field.type):
+            table = table.set_column(index, field.name, cast(table.column(index), field.type))
+    return table
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.tz)
+
+
+def _instants(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Text as instants; one that names no zone is in UTC."""
+    zoned = pc.match_substring_regex(column, r":[0-9.]+ ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$")
+    nothing = pa.scalar(None, pa.string())
+    bare = pc.if_else(zoned, nothing, column).cast(pa.timestamp(kind.unit)).cast(kind)
+    return pc.coalesce(pc.if_else(zoned, column, nothing).cast(kind), bare)
 
 
 READERS: dict[str, _Parquet | _Csv | _Json] = {"parquet": _Parquet(), "csv": _Csv(), "json": _Json()}

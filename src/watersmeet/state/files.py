@@ -159,10 +159,11 @@ class Folder:
                     os.fsync(stream.fileno())
                 if midway:
                     faults.reach(midway)
-                os.link(temporary, self.path(name))
+                try:
+                    os.link(temporary, self.path(name))
+                except FileExistsError:
+                    raise conflict from None
                 _sync_folder(self.path())
-        except FileExistsError:
-            raise conflict from None
         finally:
             with suppress(OSError):
                 os.unlink(temporary)
@@ -258,8 +259,6 @@ def disk_errors(doing: str, path: str) -> Iterator[None]:
     """An error of the disk becomes a `ResourceError` that names the file."""
     try:
         yield
-    except FileExistsError:
-        raise
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise ResourceError(

@@ -21,7 +21,7 @@ from watersmeet.model.quantities import microseconds
 from watersmeet.plan.physical import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.events import Report
-from watersmeet.runtime.local_sources import csv_has_header, list_files, missing_path, probe_file
+from watersmeet.runtime.local_sources import csv_has_header, list_files, missing_path, probe_files
 from watersmeet.runtime.spark.errors import translate
 from watersmeet.runtime.spark.query import StreamWriter
 from watersmeet.state.files import is_local, local_path
@@ -77,16 +77,17 @@ def _trigger(every: timedelta | None) -> dict[str, object]:
 
 
 def _check_files(source: SourceConfig) -> None:
-    """Look at the first file of a file source, to tell a wrong path or schema before a JVM starts.
+    """Look at the files of a file source, to tell a wrong path or schema before a JVM starts.
 
-    Spark reads a missing column as NULLs and takes a wrong type for a fault of its own.
+    Spark reads a missing column as NULLs and takes a wrong type for a fault of its own. Files that come while the query
+    runs are not looked at.
     """
     if source.format not in FILE_FORMATS or source.path is None or not is_local(source.path):
         return
     path = local_path(source.path)
     if not os.path.exists(path):
         raise missing_path(source.name, source.path)
-    probe_file(source.name, path, source.format, source.schema)
+    probe_files(source.name, path, source.format, source.schema)
 
 
 def _open(session: SparkSession, source: SourceConfig) -> DataFrame:

@@ -1,0 +1,147 @@
+"""One suite, run once per runtime: the named cases from files, against the oracle, and so against each other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conformance_cases import CASES, Conformance, named
+from strategies import counted
+
+import watersmeet as wm
+from watersmeet.cli.run import runner
+from watersmeet.config import load_job
+from watersmeet.lang.types import parse_schema
+
+Outcome = tuple[Counter[tuple[Any, ...]], list[dict[str, Any]]]
+Run = Callable[[Conformance, Path, str], Outcome]
+
+
+def run_local(case: Conformance, folder: Path, form: str) -> Outcome:
+    """Through a job file."""
+    job = load_job(str(case.job(folder, "local", form)), [])
+    events: list[dict[str, Any]] = []
+    runner(job)(job, events.append)
+    return counted(read(folder / "out-local")), events
+
+
+def run_spark(session: Any, case: Conformance, folder: Path, form: str) -> Outcome:
+    """Through the API, so that all cases share one session."""
+    events: list[dict[str, Any]] = []
+    writer = spark_query(session, case, folder, form).writeStream.format("parquet").report(events.append)
+    writer.option("path", str(folder / "out-spark")).option("checkpointLocation", str(folder / "ck-spark"))
+    writer.option("slots", case.slots).option("groups", 20).option("plan", case.plan)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    return counted(read(folder / "out-spark")), events
+
+
+def spark_query(session: Any, case: Conformance, folder: Path, form: str = "parquet") -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    frames = {}
+    for name, schema in case.schemas.items():
+        reader = session.readStream.schema(from_arrow_schema(parse_schema(schema))).option("maxFilesPerTrigger", 1)
+        reader = reader.option("header", "true") if form == "csv" else reader
+        frames[name] = reader.format(form).load(str(folder / name))
+    lateness = {name: timedelta(seconds=seconds) for name, seconds in case.lateness_s.items()}
+    return wm.sql(case.text, time=dict(case.time), lateness=lateness, **frames)
+
+
+def read(folder: Path) -> pa.Table:
+    return pq.read_table(folder)
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def run(request: pytest.FixtureRequest) -> Run:
+    if request.param == "local":
+        return run_local
+    session = request.getfixturevalue("spark")
+    return lambda case, folder, form: run_spark(session, case, folder, form)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_the_answer_is_the_oracles(run: Run, case: Conformance, tmp_path: Path) -> None:
+    case.write(tmp_path)
+    rows, events = run(case, tmp_path, "parquet")
+    expected = case.answer()
+    assert rows == expected.rows
+    end = events[-1]
+    assert end["event"] == "end"
+    assert (end["rows_out"], end["rows_late"]) == (expected.rows.total(), expected.rows_late)
+    assert end["rows_in"] == sum(len(batch) for batches in case.batches.values() for batch in batches)
+    assert end["batches"] == max(map(len, case.batches.values()))
+    batches = [event for event in events if event["event"] == "batch"]
+    assert [event["batch"] for event in batches] == list(range(end["batches"]))
+    assert sum(event["rows_out"] for event in batches) == end["rows_out"]
+
+
+def test_no_case_is_about_nothing() -> None:
+    assert [case.id for case in CASES if not case.answer().rows] == ["an empty stream"]
+    assert len({case.id for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize(
+    "name", ["windows and late rows", "dates, timestamps and decimals", "keys of several text columns under other names"]
+)
+def test_other_formats(run: Run, name: str, form: str, tmp_path: Path) -> None:
+    case = named(name)
+    case.write(tmp_path, form)
+    rows, _ = run(case, tmp_path, form)
+    assert rows == case.answer().rows
+
+
+@pytest.mark.parametrize("runtime", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_the_command_line(runtime: str, tmp_path: Path) -> None:
+    case = named("a chain with two keys")
+    case.write(tmp_path)
+    command = [sys.executable, "-m", "watersmeet", "run", str(case.job(tmp_path, runtime)), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    *batches, end = map(json.loads, done.stdout.splitlines())
+    expected = case.answer()
+    assert counted(read(tmp_path / f"out-{runtime}")) == expected.rows
+    assert (end["event"], end["rows_out"], end["batches"]) == ("end", expected.rows.total(), len(batches))
+
+
+@pytest.mark.spark
+def test_foreach_batch_gets_every_result_once(spark: Any, tmp_path: Path) -> None:
+    case = named("a bushy tree")
+    case.write(tmp_path)
+    seen: Counter[tuple[Any, ...]] = Counter()
+    ids: list[int] = []
+
+    def take(frame: Any, batch_id: int) -> None:
+        ids.append(batch_id)
+        seen.update(tuple(row) for row in frame.collect())
+
+    writer = spark_query(spark, case, tmp_path).writeStream.foreachBatch(take)
+    writer.options(checkpointLocation=str(tmp_path / "ck"), slots=2, groups=10, plan=case.plan)
+    run = writer.trigger(availableNow=True).start()
+    run.awaitTermination()
+    assert seen == case.answer().rows
+    assert ids == list(range(max(map(len, case.batches.values()))))
+    assert run.lastProgress is not None and run.lastProgress["batch"] == ids[-1]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["three ways on one key", "a bushy tree"])
+def test_a_batch_is_one_spark_job(spark: Any, name: str, tmp_path: Path) -> None:
+    case = named(name)
+    case.write(tmp_path)
+    writer = spark_query(spark, case, tmp_path).writeStream.format("noop")
+    writer.options(checkpointLocation=str(tmp_path / "ck"), slots=2, plan=case.plan)
+    run = writer.trigger(availableNow=True).start()
+    run.awaitTermination()
+    # Spark runs the jobs of a streaming query in a group named after the run.
+    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(str(run._streaming.runId))
+    assert len(jobs) == max(map(len, case.batches.values())) == run.status["batch"] + 1

@@ -1,0 +1,152 @@
+"""Segment files: what is written is read; anything else than what was written is told, with the file's name."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from watersmeet.errors import CheckpointError, ResourceError
+from watersmeet.kernel.window import NEVER
+from watersmeet.model.segments import Segment
+from watersmeet.plan.physical import PhysicalPlan, State
+from watersmeet.state import segment_files
+from watersmeet.state.files import Folder
+from watersmeet.state.segment_files import FileSegments, MemorySegments, referenced_name
+
+
+@pytest.fixture
+def state(plan: PhysicalPlan) -> State:
+    return next(state for state in plan.states.values() if state.aliases == ("A",))
+
+
+@pytest.fixture
+def rows(state: State) -> pa.RecordBatch:
+    count = 50
+    arrays = [pa.array(np.arange(count), field.type) for field in state.schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=state.schema)
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> FileSegments:
+    folder = Folder(str(tmp_path / "segments"))
+    folder.make()
+    return FileSegments(folder)
+
+
+@pytest.fixture
+def written(segments: FileSegments, rows: pa.RecordBatch, state: State) -> Segment:
+    return segments.write(rows, state, ((0, 3),), 7)
+
+
+def file_of(segments: FileSegments, segment: Segment) -> Path:
+    return Path(segments.folder.path(referenced_name(segment)))
+
+
+def test_what_is_written_is_read(segments: FileSegments, written: Segment, rows: pa.RecordBatch, state: State) -> None:
+    assert segments.read(written).equals(rows)
+    path = file_of(segments, written)
+    assert (written.bytes, written.crc32) == (path.stat().st_size, zlib.crc32(path.read_bytes()))
+    assert (written.rows, written.state, written.batch, written.groups_at_birth) == (50, state.name, 7, 3)
+    assert (written.min_expiry, written.max_expiry) == (10_000_000, 10_000_049)
+    assert segments.names() == [path.name]
+
+
+def test_any_arrow_reader_opens_it(segments: FileSegments, written: Segment, rows: pa.RecordBatch) -> None:
+    with pa.ipc.open_file(file_of(segments, written)) as reader:
+        assert reader.read_all().num_rows == 50
+        assert json.loads(reader.schema.metadata[b"watersmeet"])["format"] == 1
+
+
+def test_rows_without_a_window_never_expire(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
+    segment = segments.write(rows, replace(state, windows=()), ((0, 3),), 0)
+    assert (segment.min_expiry, segment.max_expiry) == (NEVER, NEVER)
+
+
+def test_two_writes_have_two_names(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
+    assert segments.write(rows, state, ((0, 1),), 7).id != segments.write(rows, state, ((0, 1),), 7).id
+
+
+def flip_a_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        flip_a_byte,
+        lambda path: os.truncate(path, path.stat().st_size // 2),
+        lambda path: os.truncate(path, 0),
+        lambda path: path.write_bytes(path.read_bytes() + b"x"),
+        lambda path: path.write_text("nothing like a segment"),
+    ],
+    ids=["a flipped bit", "half of it", "empty", "a byte too many", "something else"],
+)
+def test_a_corrupt_segment_is_named(damage: Callable[[Path], Any], segments: FileSegments, written: Segment) -> None:
+    path = file_of(segments, written)
+    damage(path)
+    with pytest.raises(ResourceError) as caught:
+        segments.read(written)
+    assert caught.value.primary == f'segment "{written.id}" of state "{written.state}" is corrupt'
+    assert str(path) in (caught.value.detail or "")
+    assert f"the manifest says {written.bytes} bytes with checksum {written.crc32:08x}" in (caught.value.detail or "")
+    assert "backup" in (caught.value.hint or "")
+
+
+def test_a_missing_segment_is_named(segments: FileSegments, written: Segment) -> None:
+    file_of(segments, written).unlink()
+    with pytest.raises(ResourceError, match="is missing") as caught:
+        segments.read(written)
+    assert "which the manifest lists with 50 rows" in (caught.value.detail or "")
+
+
+def test_a_newer_format_is_refused(
+    segments: FileSegments, rows: pa.RecordBatch, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as newer:
+        newer.setattr(segment_files, "FORMAT", 2)
+        segment = segments.write(rows, state, ((0, 3),), 0)
+    with pytest.raises(CheckpointError, match="was written by a newer version of watersmeet"):
+        segments.read(segment)
+
+
+def test_a_file_is_checked_once(segments: FileSegments, written: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
+    segments.read(written)
+    monkeypatch.setattr(segment_files.zlib, "crc32", lambda data: pytest.fail("read the whole file again"))
+    segments.read(written)
+
+
+def test_a_repaired_file_is_read_though_a_cache_had_the_damaged_one(
+    tmp_path: Path, rows: pa.RecordBatch, state: State
+) -> None:
+    folder = Folder(str(tmp_path / "segments"), str(tmp_path / "cache"))
+    folder.make()
+    segments = FileSegments(folder)
+    written = segments.write(rows, state, ((0, 3),), 0)
+    path = file_of(segments, written)
+    sound = path.read_bytes()
+    flip_a_byte(path)
+    with pytest.raises(ResourceError, match="is corrupt"):
+        segments.read(written)
+    path.write_bytes(sound)
+    assert segments.read(written).equals(rows)
+
+
+def test_memory_has_the_same_face(rows: pa.RecordBatch, state: State) -> None:
+    segments = MemorySegments()
+    segment = segments.write(rows, state, ((0, 3),), 7)
+    assert segments.read(segment) is rows
+    assert segments.names() == [referenced_name(segment)]
+    segments.delete(referenced_name(segment))
+    segments.delete(referenced_name(segment))
+    assert segments.names() == []
