@@ -1,4 +1,4 @@
-"""The named cases that every runtime must get right, with the oracle's answer, and files and job files to run them from.
+"""The named cases that every runtime must get right, with the oracle's answer, and files and job files to run them.
 
 A batch is a little text table: rows on lines of their own, cells with spaces between them, `-` for NULL and '' for an
 empty string. Where a case is about volume instead, `many` draws the rows of a stream from a seed.
@@ -16,12 +16,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import oracle
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
-from oracle import Input
 
+import oracle
+from oracle import Input
 from watersmeet.lang.types import parse_schema
 
 SECOND = 1_000_000
@@ -79,7 +79,13 @@ class Conformance:
             ]
         lines += ["[sink]", 'format = "parquet"', f'path = "{folder / f"out-{runtime}"}"']
         lines += ["[run]", f'runtime = "{runtime}"', f'checkpoint = "{folder / f"ck-{runtime}"}"']
-        lines += [f"slots = {self.slots}", "groups = 20", 'trigger = "available-now"', "[adapt]", f'plan = "{self.plan}"']
+        lines += [
+            f"slots = {self.slots}",
+            "groups = 20",
+            'trigger = "available-now"',
+            "[adapt]",
+            f'plan = "{self.plan}"',
+        ]
         lines += ["[spark]", 'master = "local[2]"']
         path = folder / f"{runtime}.toml"
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -250,7 +256,10 @@ CASES = [
     Conformance(
         "keys of several text columns under other names",
         "SELECT A.v AS a, B.v AS b FROM A, B WHERE A.first = B.given AND A.last = B.family",
-        {"A": "first STRING, last STRING, v BIGINT, ts BIGINT", "B": "given STRING, family STRING, v BIGINT, ts BIGINT"},
+        {
+            "A": "first STRING, last STRING, v BIGINT, ts BIGINT",
+            "B": "given STRING, family STRING, v BIGINT, ts BIGINT",
+        },
         {
             "A": many("names", 3, 25, first=WORDS, last=WORDS, v=list(range(50))),
             "B": many("names B", 3, 25, given=WORDS, family=WORDS, v=list(range(50))),
@@ -268,13 +277,14 @@ CASES = [
             "A": table(
                 TYPED,
                 "2024-02-29 2024-02-29T23:59:59.999999 1.50 ä true 0.1 2024-01-01T00:00:00 \n"
-                "1969-12-31 1969-12-31T23:00:00 -0.01 '' false -1e300 2024-01-01T00:00:01",
-                "2024-02-29 - 1.50 - - - 2024-01-01T00:30:00 \n - 2024-01-01T00:00:00 1.50 x true 0 2024-01-01T00:31:00",
+                "1969-12-31 1969-12-31T23:00:00 -0.01 _ false -1e300 2024-01-01T00:00:01",
+                "2024-02-29 - 1.50 - - - 2024-01-01T00:30:00 \n- 2024-01-01T00:00:00 1.50 x true 0 2024-01-01T00:31:00",
             ),
             "B": table(
                 TYPED_2,
-                "2024-02-29T00:00:00 1.5000 1 2024-01-01T00:10:00 \n 2024-02-29T00:00:01 1.5000 2 2024-01-01T00:10:00",
-                "1969-12-31T00:00:00 -0.0100 3 2024-01-01T00:40:00 \n 2024-02-29T00:00:00 1.5001 4 2024-01-01T00:40:00 \n"
+                "2024-02-29T00:00:00 1.5000 1 2024-01-01T00:10:00 \n2024-02-29T00:00:01 1.5000 2 2024-01-01T00:10:00",
+                "1969-12-31T00:00:00 -0.0100 3 2024-01-01T00:40:00 \n"
+                "2024-02-29T00:00:00 1.5001 4 2024-01-01T00:40:00 \n"
                 "2024-02-29T00:00:00 1.5000 5 2024-01-01T01:00:00",
             ),
         },
@@ -367,7 +377,9 @@ CASES = [
         {"A": KV, "B": "id BIGINT, moment TIMESTAMP"},
         {
             "A": [[], *_kv("other time", 8, 3, 3)],
-            "B": table("id BIGINT, moment TIMESTAMP", "", "0 1970-01-01T00:00:05 \n 1 1970-01-01T00:00:09 \n 2 -", "", ""),
+            "B": table(
+                "id BIGINT, moment TIMESTAMP", "", "0 1970-01-01T00:00:05 \n 1 1970-01-01T00:00:09 \n 2 -", "", ""
+            ),
         },
         [Input("A", "A", 10 * SECOND), Input("B", "B", 10 * SECOND)],
         lambda a, b: _eq(a["k"], b["id"]),

@@ -125,7 +125,7 @@ def with_stream(line: str) -> str:
         pytest.param(STREAM, 'job file "job.toml" has no query', "before the first section", id="no query"),
         pytest.param(MINIMAL.replace("SELECT 1", " "), 'job file "job.toml" has no query', "empty", id="empty query"),
         pytest.param('query = "q"', 'job file "job.toml" has no streams', "[streams.NAME]", id="no streams"),
-        pytest.param(MINIMAL + "[sinks]", 'unknown key "sinks" in the top of the file', '"sink"', id="unknown section"),
+        pytest.param(MINIMAL + "[sinks]", 'unknown key "sinks" in the job file', '"sink"', id="unknown section"),
         pytest.param(with_run("slotz = 2"), 'unknown key "slotz" in [run]', 'Did you mean "slots"?', id="unknown key"),
         pytest.param(
             with_stream("slots = 2"), 'unknown key "slots" in [streams.A]', "belongs in [run]", id="wrong section"

@@ -1,6 +1,6 @@
 """The contract, checked on drawn cases: whatever the plan, slots, batches and restarts, the answer is the oracle's.
 
-WATERSMEET_EXAMPLES=5000 pytest tests/test_contract.py draws thousands of new cases; without it, the same ones each time.
+`WATERSMEET_EXAMPLES=5000 pytest tests/test_contract.py` draws thousands of new cases; without it they stay the same.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given, note
 from hypothesis import strategies as st
-from strategies import Case, all_plans, cases, contract_settings, counted
 
 import watersmeet as wm
+from strategies import Case, all_plans, cases, contract_settings, counted
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
@@ -118,7 +118,7 @@ def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject
 def run_with_restarts(
     case: Case, folder: Path, data: st.DataObject
 ) -> tuple[Counter[tuple[Any, ...]], dict[str, Counter[Any]]]:
-    """Every batch in a run of its own, on one checkpoint, each with its own number of slots."""
+    """Every batch in a run of its own, on one checkpoint, each with its own slots and owners of groups."""
     note(case.text)
     streams = {
         name: Stream(name, normal_schema(stream.schema), "ts", case.lateness[name])
@@ -133,8 +133,11 @@ def run_with_restarts(
 
     for batch in [*case.batches, {}]:  # the last run only delivers what may be left
         slots = data.draw(st.integers(1, min(4, case.groups)), label="slots")
+        owners = data.draw(
+            st.lists(st.integers(0, slots - 1), min_size=case.groups, max_size=case.groups), label="owners"
+        )
         checkpoint = open_checkpoint(
-            Layout(str(folder / "ck")), query, plan.tree, Routing.even(case.groups, slots), outputs.waiting_folders
+            Layout(str(folder / "ck")), query, plan.tree, Routing(slots, tuple(owners)), outputs.waiting_folders
         )
         session = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
         sources = {

@@ -406,7 +406,7 @@ class _Section:
 
     def __init__(self, name: str, data: Mapping[str, Any]) -> None:
         self.data = data
-        self.where = f"[{name}]" if name else "the top of the file"
+        self.where = f"[{name}]" if name else "the job file"
         known = SECTIONS["streams.*" if name.startswith("streams.") else name]
         for key in data:
             if key not in known:

@@ -32,7 +32,7 @@ from watersmeet.state.table import VERSIONS_KEPT, read_versions
 SECOND = 1_000_000
 STREAMS = ("A", "B", "C")
 # Enough batches for the snapshot of version 20 and several collections.
-BATCHES = 24
+BATCHES = 21
 QUERY = """
 SELECT A.k, A.v AS a, B.v AS b, C.v AS c
 FROM A [RANGE 3 SECONDS], B [RANGE 4 SECONDS], C [RANGE 3 SECONDS]
@@ -41,7 +41,7 @@ WHERE A.k = B.k AND B.v2 = C.v2
 
 
 def write_streams(folder: Path) -> None:
-    """A file a second for each stream, whose rows are unique; every third one also brings rows that are far too late."""
+    """A file a second for each stream, whose rows are unique; every third one also brings rows that come too late."""
     schema = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("v2", pa.int64()), ("ts", pa.int64())])
     for place, stream in enumerate(STREAMS):
         (folder / stream).mkdir(parents=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_jobs import SmallJob, check_message, checked_main, rows_of, set_time, write_rows
 
+from small_jobs import SmallJob, check_message, checked_main, rows_of, set_time, write_rows
 from watersmeet.cli.main import main
 
 
@@ -164,7 +164,9 @@ def test_text_that_does_not_fit_the_schema(
     assert job.answer() <= job.expected()
 
 
-@pytest.mark.parametrize("format, broken", [("csv", "1,2\n3,4,5,6\n"), ("json", '{"k": 1, "v": 2, "ts": 3\n{'), ("json", "[")])
+@pytest.mark.parametrize(
+    "format, broken", [("csv", "1,2\n3,4,5,6\n"), ("json", '{"k": 1, "v": 2, "ts": 3\n{'), ("json", "[")]
+)
 def test_text_that_cannot_be_read(format: str, broken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = SmallJob(tmp_path, format=format).write()
     job.input("B", 1).write_text(broken)

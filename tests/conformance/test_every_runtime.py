@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conformance_cases import CASES, Conformance, named
-from strategies import counted
 
 import watersmeet as wm
+from conformance_cases import CASES, Conformance, named
+from strategies import counted
 from watersmeet.cli.run import runner
 from watersmeet.config import load_job
 from watersmeet.lang.types import parse_schema
@@ -91,10 +91,14 @@ def test_no_case_is_about_nothing() -> None:
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 @pytest.mark.parametrize(
-    "name", ["windows and late rows", "dates, timestamps and decimals", "keys of several text columns under other names"]
+    "name",
+    ["windows and late rows", "dates, timestamps and decimals", "keys of several text columns under other names"],
 )
-def test_other_formats(run: Run, name: str, form: str, tmp_path: Path) -> None:
+def test_other_formats(run: Run, name: str, form: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     case = named(name)
+    if run is not run_local and form == "csv" and "text" in name:
+        reason = 'Spark reads "" in CSV as NULL (its nullValue is the empty string); the local runtime as empty text'
+        request.applymarker(pytest.mark.xfail(raises=AssertionError, reason=reason, strict=True))
     case.write(tmp_path, form)
     rows, _ = run(case, tmp_path, form)
     assert rows == case.answer().rows
@@ -131,6 +135,19 @@ def test_foreach_batch_gets_every_result_once(spark: Any, tmp_path: Path) -> Non
     assert seen == case.answer().rows
     assert ids == list(range(max(map(len, case.batches.values()))))
     assert run.lastProgress is not None and run.lastProgress["batch"] == ids[-1]
+
+
+@pytest.mark.spark
+def test_the_time_zone_of_the_session_does_not_matter(spark: Any, tmp_path: Path) -> None:
+    case = named("dates, timestamps and decimals")
+    case.write(tmp_path)
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        rows, _ = run_spark(spark, case, tmp_path, "parquet")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert rows == case.answer().rows
 
 
 @pytest.mark.spark

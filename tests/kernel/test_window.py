@@ -29,7 +29,12 @@ def rows(**times: list[int]) -> pa.RecordBatch:
         ({}, {"A": [3]}, [3], [NEVER]),
         ({"A": 10, "B": 4}, {"A": [0, 7], "B": [5, 0]}, [5, 7], [9, 4]),
         ({"B": 4}, {"A": [100], "B": [98]}, [100], [102]),
-        ({"A": 10}, {"A": [NEVER, NEVER - 10, NEVER - 11]}, [NEVER - 1, NEVER - 10, NEVER - 11], [NEVER, NEVER, NEVER - 1]),
+        (
+            {"A": 10},
+            {"A": [NEVER, NEVER - 10, NEVER - 11]},
+            [NEVER - 1, NEVER - 10, NEVER - 11],
+            [NEVER, NEVER, NEVER - 1],
+        ),
         ({"A": 10}, {"A": [LONG_AGO]}, [LONG_AGO], [LONG_AGO + 10]),
         ({"A": 10}, {"A": []}, [], []),
         ({"A": 999_999_999 * 86_400 * SECOND}, {"A": [0, -5, LONG_AGO]}, [0, -5, LONG_AGO], [NEVER, NEVER, NEVER]),

@@ -64,7 +64,9 @@ def segments(*entries: tuple[int, int]) -> list[Candidate]:
         "does so for times before 1970, too",
     ],
 )
-def test_choose_merges(width: int | None, watermark: int | None, held: list[tuple[int, int]], merges: list[str]) -> None:
+def test_choose_merges(
+    width: int | None, watermark: int | None, held: list[tuple[int, int]], merges: list[str]
+) -> None:
     found = choose_merges(segments(*held), state(width), watermark)
     assert sorted("".join(sorted(names)) for names in found) == merges
 

@@ -117,7 +117,9 @@ def test_of_many_writers_one_wins(tmp_path: Path) -> None:
         start = threading.Barrier(4)
         won: list[bytes] = []
 
-        def put(data: bytes, start: threading.Barrier = start, name: str = f"{attempt}", won: list[bytes] = won) -> None:
+        def put(
+            data: bytes, start: threading.Barrier = start, name: str = f"{attempt}", won: list[bytes] = won
+        ) -> None:
             start.wait()
             try:
                 folder.put_if_absent(name, data)

@@ -1,4 +1,4 @@
-"""Updates: plain JSON both ways, pure when applied, and the same table whether replayed from files or kept in memory."""
+"""Updates: plain JSON both ways, pure when applied, and the same table replayed from files or kept in memory."""
 
 from __future__ import annotations
 

@@ -129,6 +129,26 @@ def open_checkpoint(
         raise
 
 
+def refuse_made_on_spark(layout: Layout) -> None:
+    """For the local runtime. What was read is in Spark's part of the checkpoint, so it would be read again."""
+    if Folder(layout.spark).names():
+        raise CheckpointError(
+            "the checkpoint was made by the spark runtime",
+            detail=f"{layout.spark} says how far its sources were read, which the local runtime cannot go by.",
+            hint='Use runtime = "spark" in [run], or another checkpoint folder.',
+        )
+
+
+def refuse_made_locally(manifest: Manifest) -> None:
+    """For Spark, which would read all of the files again."""
+    if any(progress.files for progress in manifest.streams.values()):
+        raise CheckpointError(
+            "the checkpoint was made by the local runtime",
+            detail="Its state says which files were read, which Spark cannot go by.",
+            hint='Use runtime = "local" in [run], or another checkpoint folder.',
+        )
+
+
 def _refuse_unfit(manifest: Manifest, identity: QueryIdentity, plan: str, routing: Routing) -> None:
     refuse_other_query(manifest, identity.digest, identity.text)
     if manifest.plan != plan:

@@ -11,7 +11,7 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
 from watersmeet.plan.physical import lay_out
 from watersmeet.plan.tree import choose_tree
-from watersmeet.runtime.checkpoint import Layout, in_memory, open_checkpoint
+from watersmeet.runtime.checkpoint import Layout, in_memory, open_checkpoint, refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report
 from watersmeet.runtime.local import LocalRun, run_batches
@@ -38,6 +38,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             folder.make()
         checkpoint = in_memory(query, plan.tree, routing)
     else:
+        refuse_made_on_spark(layout)
         checkpoint = open_checkpoint(layout, query, plan.tree, routing, outputs.waiting_folders)
     run = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
     report({"event": "start", "plan": plan.tree})

@@ -148,7 +148,7 @@ class _Csv:
         if _is_blank(path):
             return schema.empty_table()
         header = options.get("header")
-        has_header = csv_has_header(path, schema, sep) if header is None else str(header).lower() == "true"
+        has_header = csv_header(path, schema, sep) is not None if header is None else str(header).lower() == "true"
         table = pacsv.read_csv(
             path,
             read_options=pacsv.ReadOptions(column_names=None if has_header else schema.names),
@@ -214,8 +214,9 @@ def _instants(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 READERS: dict[str, _Parquet | _Csv | _Json] = {"parquet": _Parquet(), "csv": _Csv(), "json": _Json()}
 
 
-def csv_has_header(path: str, schema: pa.Schema, sep: str = ",") -> bool:
-    """Whether the first line of a CSV file names the columns of `schema`, in any order."""
+def csv_header(path: str, schema: pa.Schema, sep: str = ",") -> list[str] | None:
+    """The first line of a CSV file if it names the columns of `schema`, in any order; else None."""
     with open(path, encoding="utf-8", errors="replace") as file:
         first = file.readline().strip()
-    return sorted(name.strip().strip('"') for name in first.split(sep)) == sorted(schema.names)
+    names = [name.strip().strip('"') for name in first.split(sep)]
+    return names if sorted(names) == sorted(schema.names) else None

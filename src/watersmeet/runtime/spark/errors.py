@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
 
-from watersmeet.errors import InputError, InternalError, JobError, ResourceError, WatersmeetError
+from watersmeet.errors import CheckpointError, InputError, InternalError, JobError, ResourceError, WatersmeetError
+
+# What a call to Spark may raise; those of the JVM that PySpark does not know come as they are.
+SPARK_ERRORS = (PySparkException, Py4JError)
 
 # Parts of Spark's error classes and messages that say the data or the path is at fault.
 _INPUT_MARKS = (
@@ -22,6 +25,7 @@ _INPUT_MARKS = (
     "CANNOT_PARSE_JSON_FIELD",
     "FileNotFoundException",
     "is not a Parquet file",
+    "CSV header does not conform to the schema",
 )
 _WORKER_MARKS = ("Python worker exited unexpectedly", "Python worker failed to connect back")
 _DISK_MARKS = ("No space left on device", "Disk quota exceeded")
@@ -35,6 +39,13 @@ def translate(error: BaseException) -> WatersmeetError:
     line = _first_line(text)
     if any(mark in text for mark in _DISK_MARKS):
         return ResourceError("the disk is full", detail=line, hint="Free some space and start the run again.")
+    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        # We hold the lock, so it is nobody who would have asked for it.
+        return CheckpointError(
+            "another run is using the checkpoint",
+            detail="Spark found another query at work in it, most likely of a run that was killed a moment ago.",
+            hint="Wait for it to end, and start the run again.",
+        )
     if any(mark in text for mark in _WORKER_MARKS):
         return ResourceError(
             "a Python worker of Spark died",
@@ -49,7 +60,7 @@ def translate(error: BaseException) -> WatersmeetError:
         return JobError("Spark refused the query", detail=line)
     if "DATA_SOURCE_NOT_FOUND" in text or "Failed to find the data source" in text:
         return JobError("Spark does not know a source format", detail=line, hint="Add its package in [spark].")
-    kind = "Spark" if isinstance(error, PySparkException | Py4JError) else type(error).__name__
+    kind = "Spark" if isinstance(error, SPARK_ERRORS) else type(error).__name__
     return InternalError(f"the query failed in {kind}", detail=line, hint="WATERSMEET_TRACE=1 shows the whole trace.")
 
 
@@ -62,7 +73,10 @@ def _first_line(text: str) -> str:
 
 
 def _telling_line(text: str) -> str:
-    for line in text.splitlines():
-        if any(mark in line for mark in _INPUT_MARKS):
-            return re.sub(r"\s+", " ", line).strip()[:600]
-    return _first_line(text)
+    """The line that names the file, and the innermost cause, without the names of Java's classes."""
+    lines = [re.sub(r"^(Caused by)?[: ]*([\w.$]+: )?", "", line) for line in text.splitlines()]
+    told = next((line for line in lines if any(mark in line for mark in _INPUT_MARKS)), _first_line(text))
+    causes = [line for line, raw in zip(lines, text.splitlines(), strict=True) if raw.startswith("Caused by: ")]
+    if causes and causes[-1] not in told:
+        told = f"{told.rstrip('. ')}. {causes[-1]}"
+    return re.sub(r"\s+", " ", told).strip()[:600]

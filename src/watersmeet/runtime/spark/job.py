@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from pyspark.errors import PySparkException
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -21,8 +21,8 @@ from watersmeet.model.quantities import microseconds
 from watersmeet.plan.physical import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.events import Report
-from watersmeet.runtime.local_sources import csv_has_header, list_files, missing_path, probe_files
-from watersmeet.runtime.spark.errors import translate
+from watersmeet.runtime.local_sources import csv_header, list_files, missing_path, probe_files
+from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.query import StreamWriter
 from watersmeet.state.files import is_local, local_path
 
@@ -59,7 +59,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             writer.options(**{name: value for name, value in settings.items() if value is not None})
             report({"event": "start", "plan": plan.tree})
             run = writer.trigger(**_trigger(job.run.trigger)).start()
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise translate(error) from error
         try:
             while not run.awaitTermination(timeout=1):
@@ -93,11 +93,15 @@ def _check_files(source: SourceConfig) -> None:
 def _open(session: SparkSession, source: SourceConfig) -> DataFrame:
     reader = session.readStream.format(source.format)
     if source.format in FILE_FORMATS:
-        reader = reader.schema(from_arrow_schema(source.schema))
+        header = _header(source) if source.format == "csv" else None
+        # Spark takes the columns of a CSV file by position, so they are declared as the file has them; one whose header
+        # differs is refused.
+        columns = [source.schema.field(name) for name in header or source.schema.names]
+        reader = reader.schema(from_arrow_schema(pa.schema(columns)))
+        if source.format == "csv":
+            reader = reader.option("header", header is not None).option("enforceSchema", False)
     if source.format in ("csv", "json"):
         reader = reader.option("mode", "FAILFAST")  # a row that does not fit is an error, not a row of NULLs
-    if source.format == "csv" and "header" not in source.options:
-        reader = reader.option("header", _has_header(source))
     for name, value in source.options.items():
         reader = reader.option(name, value)
     frame = reader.load(source.path) if source.path is not None else reader.load()
@@ -114,14 +118,15 @@ def _open(session: SparkSession, source: SourceConfig) -> DataFrame:
     return frame
 
 
-def _has_header(source: SourceConfig) -> bool:
+def _header(source: SourceConfig) -> list[str] | None:
+    """The header of the first file of a CSV source; None where it has none, or cannot be looked at."""
     assert source.path is not None
     path = local_path(source.path)
     names = list_files(path) if is_local(source.path) else []
     if not names:
-        return False
+        return None
     separator = str(source.options.get("sep", source.options.get("delimiter", ",")))
-    return csv_has_header(os.path.join(path, names[0]) if os.path.isdir(path) else path, source.schema, separator)
+    return csv_header(os.path.join(path, names[0]) if os.path.isdir(path) else path, source.schema, separator)
 
 
 @contextmanager

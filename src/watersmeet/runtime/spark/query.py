@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
@@ -30,11 +30,11 @@ from watersmeet.plan.physical import PhysicalPlan, lay_out
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.batch import StreamReport, TaskReport, commit_batch, context_of
-from watersmeet.runtime.checkpoint import Checkpoint, Layout, open_checkpoint
+from watersmeet.runtime.checkpoint import Checkpoint, Layout, open_checkpoint, refuse_made_locally
 from watersmeet.runtime.events import Event, Report, batch_event, end_event, silent
 from watersmeet.runtime.outputs import FORMATS, Outputs
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
-from watersmeet.runtime.spark.errors import translate
+from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.sources import UnionLayout, unite
 from watersmeet.runtime.spark.tasks import Pack, RunStage
 from watersmeet.state.manifest import BatchRecord
@@ -144,6 +144,11 @@ class StreamWriter:
         checkpoint = open_checkpoint(
             layout, self._query, physical.tree, Routing.even(groups, slots), outputs.waiting_folders
         )
+        try:
+            refuse_made_locally(checkpoint.manifest)
+        except CheckpointError:
+            checkpoint.close()
+            raise
         run = SparkRun(
             plan=physical,
             why=explain_choice(self._query, asked),
@@ -162,7 +167,7 @@ class StreamWriter:
             writer = writer.queryName(self._name)
         try:
             run.attach(writer.start())
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             checkpoint.close()
             raise translate(error) from error
         except BaseException:

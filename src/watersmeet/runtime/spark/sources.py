@@ -28,7 +28,8 @@ STREAM_FIELD = "stream"
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """The schema of a DataFrame as the engine sees it."""
-    return normal_schema(to_arrow_schema(frame.schema))
+    # Instants are UTC inside, whatever zone the session shows them in; Arrow's type must name one.
+    return normal_schema(to_arrow_schema(frame.schema, timezone="UTC"))
 
 
 @dataclass(frozen=True)
