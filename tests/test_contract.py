@@ -29,7 +29,7 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
-from watersmeet.plan.physical import lay_out
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import Layout, open_checkpoint
 from watersmeet.runtime.events import silent

@@ -20,7 +20,8 @@ from watersmeet.kernel.step import _chunks, join_step
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
-from watersmeet.plan.physical import Node, PhysicalPlan, lay_out
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import Node, PhysicalPlan
 from watersmeet.plan.tree import choose_tree
 
 Row = tuple[Any, ...]

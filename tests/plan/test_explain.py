@@ -11,7 +11,8 @@ from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
 from watersmeet.plan.explain import explain_choice, explain_json, explain_text
-from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import choose_tree
 
