@@ -95,7 +95,7 @@ def collide_apart(columns: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.ui
 def test_hashes_that_collide_change_nothing(case: Case, hashing: Any) -> None:
     with (
         mock.patch("watersmeet.kernel.prepare.hash_keys", hashing),
-        mock.patch("watersmeet.plan.physical.has_exact_hash", lambda types: False),
+        mock.patch("watersmeet.plan.layout.has_exact_hash", lambda types: False),
     ):
         rows, _ = run(case)
     assert rows == case.answer().rows

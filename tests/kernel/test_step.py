@@ -119,7 +119,7 @@ def test_the_new_rows_add_what_the_whole_has_more(
 
     with (
         mock.patch("watersmeet.kernel.prepare.hash_keys", colliding if collide else hash_keys),
-        mock.patch("watersmeet.plan.physical.has_exact_hash", lambda types: not collide),
+        mock.patch("watersmeet.plan.layout.has_exact_hash", lambda types: not collide),
     ):
         found = values(step(plan_of(THREE), new, kept, chunk_rows=chunk_rows), *V)
     before = {alias: [row for segment in kept[alias] for row in segment] for alias in "ABC"}

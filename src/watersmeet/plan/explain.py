@@ -33,7 +33,7 @@ def explain_choice(query: Query, setting: str) -> str:
     if setting == "left-deep":
         return "left-deep was asked for: two inputs at a time, in the order of the text"
     if setting == "mjoin":
-        return "mjoin was asked for: one join over all inputs, with no intermediate state"
+        return "mjoin was asked for: one join over all inputs"
     if setting != "auto":
         return f"the tree {setting} was asked for"
     shared = shared_keys(query, tuple(frozenset({alias}) for alias in query.aliases))

@@ -256,7 +256,7 @@ class _Layout:
     def _hop_fields(
         self, bound: frozenset[str], above: frozenset[Column], predicates: list[Expr], last: bool, is_root: bool
     ) -> Fields:
-        """What a partial result over `bound` carries on: columns for above, and for predicates that are still to come."""
+        """What a partial result over `bound` carries on: columns for above, and for predicates still to come."""
         pending = {c for expr in predicates if not aliases_of(expr) <= bound for c in columns_of(expr)}
         columns = frozenset(c for c in above | pending if c.alias in bound)
         return self._fields(bound, columns, timed=self.timed and not (last and is_root))
