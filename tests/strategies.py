@@ -464,13 +464,16 @@ def key_classes(equalities: list[tuple[Term, Term]]) -> list[frozenset[str]]:
 
 
 def _plan(draw: st.DrawFn, equalities: list[tuple[Term, Term]]) -> str:
-    """A random tree, built by merging trees that share a key until one is left."""
+    """A random tree, built by merging trees that equalities connect until one is left."""
     classes = key_classes(equalities)
     trees: dict[frozenset[str], str] = {frozenset({a}): a for a in sorted(frozenset().union(*classes))}
     while len(trees) > 1:
-        reach = [[t for t in trees if t & c] for c in classes]
-        together = draw(st.sampled_from([r for r in reach if len(r) > 1]))
-        members = draw(st.permutations(together))[: draw(st.integers(2, len(together)))]
+        members = [draw(st.sampled_from(list(trees)))]
+        for _ in range(draw(st.integers(1, len(trees) - 1))):
+            reached = frozenset().union(*(c for c in classes if c & frozenset().union(*members)))
+            near = [t for t in trees if t & reached and t not in members]
+            members += [draw(st.sampled_from(near))] if near else []
+        members = draw(st.permutations(members))
         text = f"({' '.join(trees[m] for m in members)})"
         trees = {t: s for t, s in trees.items() if t not in members}
         trees[frozenset().union(*members)] = text
@@ -478,7 +481,7 @@ def _plan(draw: st.DrawFn, equalities: list[tuple[Term, Term]]) -> str:
 
 
 def all_plans(case: Case) -> list[str]:
-    """Every tree over the case's inputs (but for the order of children) whose joins each share a key."""
+    """Every tree over the case's inputs (but for the order of children) whose joins are each connected by equalities."""
     classes = key_classes(case.equalities)
 
     def trees(aliases: tuple[str, ...]) -> Iterator[str]:
@@ -486,11 +489,20 @@ def all_plans(case: Case) -> list[str]:
             yield aliases[0]
             return
         for parts in _partitions(aliases):
-            if len(parts) > 1 and any(all(c & set(part) for part in parts) for c in classes):
+            if len(parts) > 1 and _connected(parts, classes):
                 for children in itertools.product(*(list(trees(part)) for part in parts)):
                     yield f"({' '.join(children)})"
 
     return list(trees(tuple(entry.alias for entry in case.inputs)))
+
+
+def _connected(parts: tuple[tuple[str, ...], ...], classes: list[frozenset[str]]) -> bool:
+    reached = set(parts[0])
+    for _ in parts:
+        for part in parts:
+            if any(c & reached and c & set(part) for c in classes):
+                reached |= set(part)
+    return all(set(part) <= reached for part in parts)
 
 
 def _partitions(items: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ...]]:

@@ -29,7 +29,7 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
-from watersmeet.plan.physical import lay_out
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import Layout, open_checkpoint
 from watersmeet.runtime.events import silent
@@ -95,7 +95,7 @@ def collide_apart(columns: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.ui
 def test_hashes_that_collide_change_nothing(case: Case, hashing: Any) -> None:
     with (
         mock.patch("watersmeet.kernel.prepare.hash_keys", hashing),
-        mock.patch("watersmeet.plan.physical.has_exact_hash", lambda types: False),
+        mock.patch("watersmeet.plan.layout.has_exact_hash", lambda types: False),
     ):
         rows, _ = run(case)
     assert rows == case.answer().rows

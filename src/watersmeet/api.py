@@ -23,7 +23,8 @@ from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.plan.explain import explain_choice, explain_text
-from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory

@@ -20,7 +20,7 @@ from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
-from watersmeet.plan.physical import lay_out
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import Layout, open_checkpoint
 from watersmeet.runtime.events import silent

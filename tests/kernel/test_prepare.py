@@ -17,7 +17,8 @@ from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
-from watersmeet.plan.physical import LeafPort, lay_out
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import LeafPort
 from watersmeet.plan.tree import choose_tree
 
 LOW, HIGH = -(2**63), 2**63 - 1

@@ -20,7 +20,8 @@ from watersmeet.kernel.step import _chunks, join_step
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
-from watersmeet.plan.physical import Node, PhysicalPlan, lay_out
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import Node, PhysicalPlan
 from watersmeet.plan.tree import choose_tree
 
 Row = tuple[Any, ...]
@@ -118,7 +119,7 @@ def test_the_new_rows_add_what_the_whole_has_more(
 
     with (
         mock.patch("watersmeet.kernel.prepare.hash_keys", colliding if collide else hash_keys),
-        mock.patch("watersmeet.plan.physical.has_exact_hash", lambda types: not collide),
+        mock.patch("watersmeet.plan.layout.has_exact_hash", lambda types: not collide),
     ):
         found = values(step(plan_of(THREE), new, kept, chunk_rows=chunk_rows), *V)
     before = {alias: [row for segment in kept[alias] for row in segment] for alias in "ABC"}

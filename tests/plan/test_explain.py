@@ -11,7 +11,8 @@ from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
 from watersmeet.plan.explain import explain_choice, explain_json, explain_text
-from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import choose_tree
 
@@ -62,9 +63,10 @@ def test_json_has_stages_with_exchanges() -> None:
     assert json.loads(json.dumps(data)) == data
     assert (data["plan"], data["why"]) == ("((A B) C)", "because")
     first, last = data["stages"]
-    assert first["exchange"]["to_stage"] == 1
-    assert first["exchange"]["hashed_on"] == ["B.y + 1"]
-    assert last["exchange"] is None
+    (exchange,) = first["exchanges"]
+    assert exchange["to_stage"] == 1
+    assert exchange["hashed_on"] == ["B.y + 1"]
+    assert last["exchanges"] == []
     (node,) = last["nodes"]
     assert node["keys"] == ["B.y + 1 = C.y"]
     assert node["predicates"] == ["A.v < C.v"]

@@ -10,7 +10,8 @@ import pytest
 from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
-from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import identify
 from watersmeet.state.manifest import Manifest

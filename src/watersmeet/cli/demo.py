@@ -33,7 +33,7 @@ from watersmeet.demo.job import QUERY, write_job
 from watersmeet.demo.streams import SCHEMAS, TICK, phase_of
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
-from watersmeet.plan.physical import lay_out
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 
 if TYPE_CHECKING:

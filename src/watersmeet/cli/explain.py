@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from watersmeet.config import load_job
 from watersmeet.lang.binder import bind
 from watersmeet.plan.explain import explain_choice, explain_json, explain_text
-from watersmeet.plan.physical import lay_out
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 
 if TYPE_CHECKING:

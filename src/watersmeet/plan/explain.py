@@ -18,7 +18,7 @@ from rich.tree import Tree as Drawing
 from watersmeet.model.expressions import Call, Expr, describe
 from watersmeet.model.quantities import UNIT_MICROSECONDS, microseconds
 from watersmeet.model.streams import Range, Window
-from watersmeet.plan.physical import Node, NodeInput, PhysicalPlan, Stage, State
+from watersmeet.plan.physical import AnyStage, Exchange, Node, PhysicalPlan, RoutedNode, RoutedStage, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import shared_keys
 
@@ -46,7 +46,7 @@ def explain_choice(query: Query, setting: str) -> str:
 def explain_text(plan: PhysicalPlan, reason: str, sizes: Sizes | None = None) -> str:
     """The plan for a reader; `reason` says why this tree, `sizes` what its states hold now."""
     stages = _count(len(plan.stages), "stage")
-    exchanges = _count(sum(stage.exchange is not None for stage in plan.stages), "exchange")
+    exchanges = _count(sum(len(stage.exchanges) for stage in plan.stages), "exchange")
     lines = [f"plan {plan.tree}: {stages}, {exchanges}", f"why: {reason}", ""]
     out = io.StringIO()
     # Wide, so that nothing is folded: a terminal folds long lines itself.
@@ -109,35 +109,53 @@ def _count(number: int, noun: str) -> str:
 
 def _draw_root(plan: PhysicalPlan, sizes: Sizes) -> Drawing:
     last = plan.stages[-1]
-    root = Drawing(Text("\n".join(_node_lines(plan, last, last.nodes[-1]))))
-    _draw_inputs(root, plan, last, last.nodes[-1], sizes)
+    node = last.node if isinstance(last, RoutedStage) else last.nodes[-1]
+    root = Drawing(Text("\n".join(_node_lines(plan, last, node))))
+    _draw_inputs(root, plan, last, node, sizes)
     return root
 
 
-def _draw_inputs(drawing: Drawing, plan: PhysicalPlan, stage: Stage, node: Node, sizes: Sizes) -> None:
-    for index, entry in enumerate(node.inputs):
-        kept = [f"probes {_probes(node, index)}", *_state_lines(entry.state, sizes)]
-        found = _find_node(plan, entry)
+def _draw_inputs(drawing: Drawing, plan: PhysicalPlan, stage: AnyStage, node: Node | RoutedNode, sizes: Sizes) -> None:
+    if isinstance(node, Node):
+        inputs: list[tuple[str, tuple[State, ...]]] = [(entry.source, (entry.state,)) for entry in node.inputs]
+    else:
+        inputs = [(routed.source, routed.states) for routed in node.inputs]
+    for index, (source, states) in enumerate(inputs):
+        kept = [f"probes {_probes(plan, node, index)}", *(line for s in states for line in _state_lines(s, sizes))]
+        found = _find_node(plan, node, source)
         if found is None:
-            drawing.add(Text("\n".join([_leaf_line(plan, entry.source), *kept])))
+            drawing.add(Text("\n".join([_leaf_line(plan, source), *kept])))
             continue
         below, child = found
         if below is stage:
             lines = _node_lines(plan, stage, child)
             branch = drawing.add(Text("\n".join([lines[0], *kept, *lines[1:]])))
         else:
-            head = f"exchange from stage {below.index} to stage {stage.index}, hashed on {_hashed_on(plan, below)}"
+            entered = stage.index - stage.hop if isinstance(stage, RoutedStage) else stage.index
+            hashed = " and on ".join(_hashed_on(plan, exchange) for exchange in _outgoing(below))
+            head = f"exchange from stage {below.index} to stage {entered}, hashed on {hashed}"
             branch = drawing.add(Text("\n".join([head, *kept])))
             branch = branch.add(Text("\n".join(_node_lines(plan, below, child))))
         _draw_inputs(branch, plan, below, child, sizes)
 
 
-def _node_lines(plan: PhysicalPlan, stage: Stage, node: Node) -> list[str]:
-    lines = [f"{node.id} join on {' and '.join(_node_keys(plan, node))} (stage {stage.index})"]
-    lines += [f"checks {expression_text(expr)}" for _, expr in node.predicates]
-    if stage.exchange is None and node is stage.nodes[-1]:
+def _node_lines(plan: PhysicalPlan, stage: AnyStage, node: Node | RoutedNode) -> list[str]:
+    if isinstance(node, RoutedNode):
+        first = stage.index - len(node.inputs) + 2
+        lines = [f"{node.id} routed join, one stage a hop (stages {first} to {stage.index})"]
+        lines += [f"checks {expression_text(expr)}" for expr in node.predicates]
+    else:
+        lines = [f"{node.id} join on {' and '.join(_node_keys(plan, node))} (stage {stage.index})"]
+        lines += [f"checks {expression_text(expr)}" for _, expr in node.predicates]
+    is_root = isinstance(stage, RoutedStage) or node is stage.nodes[-1]
+    if is_root and not _outgoing(stage):
         lines.append(f"emits {', '.join(column.name for column in plan.query.select)}")
     return lines
+
+
+def _outgoing(stage: AnyStage) -> tuple[Exchange, ...]:
+    """The exchanges that lead from the root of a stage to the next node."""
+    return stage.probes[0].exchanges if isinstance(stage, RoutedStage) else stage.exchanges
 
 
 def _leaf_line(plan: PhysicalPlan, alias: str) -> str:
@@ -156,18 +174,44 @@ def _state_lines(state: State, sizes: Sizes) -> list[str]:
     return lines
 
 
-def _probes(node: Node, index: int) -> str:
-    return ", then ".join(node.inputs[other].source for other in node.orders[index])
+def _probes(plan: PhysicalPlan, node: Node | RoutedNode, index: int) -> str:
+    if isinstance(node, Node):
+        return ", then ".join(node.inputs[other].source for other in node.orders[index])
+    hops = [f"{node.inputs[other].source} on {_classes(plan, names)}" for other, names in node.inputs[index].route]
+    return ", then ".join(hops)
 
 
-def _find_node(plan: PhysicalPlan, entry: NodeInput) -> tuple[Stage, Node] | None:
-    """The node that feeds `entry`, with its stage; None when a query input does.
+def _classes(plan: PhysicalPlan, names: tuple[str, ...]) -> str:
+    """Key classes as the equalities that they stand for."""
+    keys = [key for key in plan.query.keys if key.name in names]
+    return " and ".join(" = ".join(expression_text(term) for _, term in key.terms) for key in keys)
 
-    An alias may be spelled like a node's id, so the ports decide which of the two it is.
+
+def _find_node(plan: PhysicalPlan, node: Node | RoutedNode, source: str) -> tuple[AnyStage, Node | RoutedNode] | None:
+    """The node that feeds an input of `node`, with the last of its stages; None when a query input does.
+
+    An alias may be spelled like a node's id, so what stands below in the tree decides which of the two it is.
     """
-    if entry.port is not None and any(leaf.port == entry.port for leaf in plan.leaves):
+    if source in plan.query.aliases and f" {source} " in f" {_top_level(node.tree)} ":
         return None
-    return next((stage, node) for stage in plan.stages for node in stage.nodes if node.id == entry.source)
+    below = [(s, n) for s in plan.stages for n in ([s.node] if isinstance(s, RoutedStage) else s.nodes)]
+    return next((s, n) for s, n in reversed(below) if n.id == source)
+
+
+def _top_level(tree: str) -> str:
+    """What stands directly inside the outer parentheses of a tree, inner trees left out.
+
+    >>> _top_level("((A B) C)")
+    ' C'
+    """
+    depth = 0
+    kept = []
+    for char in tree:
+        depth -= char == ")"
+        if depth == 1 and char not in "()":
+            kept.append(char)
+        depth += char == "("
+    return "".join(kept)
 
 
 def _node_keys(plan: PhysicalPlan, node: Node) -> list[str]:
@@ -176,9 +220,8 @@ def _node_keys(plan: PhysicalPlan, node: Node) -> list[str]:
     return [" = ".join(_key_text(plan, field) for field in fields) for fields in columns]
 
 
-def _hashed_on(plan: PhysicalPlan, stage: Stage) -> str:
-    assert stage.exchange is not None, "only a stage with an exchange feeds another stage"
-    return ", ".join(_key_text(plan, field) for field in stage.exchange.key_fields)
+def _hashed_on(plan: PhysicalPlan, exchange: Exchange) -> str:
+    return ", ".join(_key_text(plan, field) for field in exchange.key_fields)
 
 
 def _key_text(plan: PhysicalPlan, field: str) -> str:
@@ -199,17 +242,38 @@ def _input_json(plan: PhysicalPlan, alias: str) -> dict[str, Any]:
     }
 
 
-def _stage_json(plan: PhysicalPlan, stage: Stage, sizes: Sizes) -> dict[str, Any]:
-    exchange = stage.exchange
-    return {
-        "stage": stage.index,
-        "nodes": [_node_json(plan, node, sizes) for node in stage.nodes],
-        "exchange": exchange
-        and {
+def _stage_json(plan: PhysicalPlan, stage: AnyStage, sizes: Sizes) -> dict[str, Any]:
+    exchanges = [
+        {
             "to_stage": plan.port_stage[exchange.port],
             "hashed_on": [_key_text(plan, field) for field in exchange.key_fields],
             "columns": [name for name, _ in exchange.fields],
-        },
+        }
+        for exchange in stage.exchanges
+    ]
+    if isinstance(stage, Stage):
+        nodes = [_node_json(plan, node, sizes) for node in stage.nodes]
+        return {"stage": stage.index, "nodes": nodes, "exchanges": exchanges}
+    routed = {**_routed_json(plan, stage.node, sizes), "hop": stage.hop}
+    return {"stage": stage.index, "nodes": [routed], "exchanges": exchanges}
+
+
+def _routed_json(plan: PhysicalPlan, node: RoutedNode, sizes: Sizes) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "tree": node.tree,
+        "routed": True,
+        "predicates": [expression_text(expr) for expr in node.predicates],
+        "inputs": [
+            {
+                "source": entry.source,
+                "route": [
+                    {"input": node.inputs[other].source, "on": _classes(plan, names)} for other, names in entry.route
+                ],
+                "states": [_state_json(state, sizes) for state in entry.states],
+            }
+            for entry in node.inputs
+        ],
     }
 
 
@@ -223,12 +287,16 @@ def _node_json(plan: PhysicalPlan, node: Node, sizes: Sizes) -> dict[str, Any]:
             {
                 "source": entry.source,
                 "probes": [node.inputs[other].source for other in node.orders[index]],
-                "state": {
-                    "name": entry.state.name,
-                    "columns": {name: str(kind) for name, kind in entry.state.fields},
-                    **sizes.get(entry.state.name, {}),
-                },
+                "state": _state_json(entry.state, sizes),
             }
             for index, entry in enumerate(node.inputs)
         ],
+    }
+
+
+def _state_json(state: State, sizes: Sizes) -> dict[str, Any]:
+    return {
+        "name": state.name,
+        "columns": {name: str(kind) for name, kind in state.fields},
+        **sizes.get(state.name, {}),
     }

@@ -1,8 +1,12 @@
-"""From a query and a tree to what runs: nodes with their states, and stages with exchanges between them.
+"""What runs: nodes with their states, and stages with exchanges between them. `plan/layout.py` makes it of a tree.
 
-A *stage* (the design's fragment) is a maximal subtree whose joins share one key; it runs as one task for each slot.
-Rows enter a stage through *ports*: one for each query input, and one for each stage below. Everything here is frozen
-data made once for a run; the step of a batch only reads it.
+A *stage* runs as one task for each slot. There are two kinds:
+- a `Stage` (the design's fragment) is a maximal subtree whose joins share one key;
+- a `RoutedStage` is one hop of a multi-way join whose inputs do not share a key: the partial results of all origins
+  meet the states that they probe next, and hop on to the following stage.
+
+Rows enter a stage through *ports*. Everything here is frozen data made once for a run; the step of a batch only reads
+it.
 
 Names of columns inside the engine:
 - `A.x`: column x of input A;
@@ -16,18 +20,13 @@ serves, so that two plans which need the same state find it under the same name.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
-from watersmeet.model.expressions import Call, Column, Expr, aliases_of, columns_of, describe
-from watersmeet.model.quantities import microseconds
-from watersmeet.model.streams import Range
-from watersmeet.plan.query import KeyClass, Query
-from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
+from watersmeet.model.expressions import Column, Expr, columns_of
+from watersmeet.plan.query import Query
 
 HASH_FIELD = "#h"
 
@@ -92,7 +91,93 @@ class Stage:
     index: int
     keys: tuple[str, ...]
     nodes: tuple[Node, ...]  # children before parents; the last one is the root of the stage
-    exchange: Exchange | None  # None for the stage that emits results
+    exchanges: tuple[Exchange, ...]  # none for the stage that emits results
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        return tuple(entry.state for node in self.nodes for entry in node.inputs)
+
+    @property
+    def ports(self) -> dict[int, State]:
+        """What arrives at each port of the stage."""
+        return {entry.port: entry.state for node in self.nodes for entry in node.inputs if entry.port is not None}
+
+
+@dataclass(frozen=True)
+class Insert:
+    """New rows that become part of a routed join's state. `read_again_in`: the later stages that need them too."""
+
+    port: int
+    state: State
+    read_again_in: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One hop of one origin: the partial results at `port` meet a state.
+
+    `node` is a join of two inputs, the partial result and the state; only the first one ever has new rows. The rows
+    that the state gets in this batch are seen if `sees_new`.
+    """
+
+    origin: int
+    port: int
+    node: Node
+    sees_new: bool
+    exchanges: tuple[Exchange, ...]  # none where results are emitted
+
+    @property
+    def state(self) -> State:
+        return self.node.inputs[1].state
+
+
+@dataclass(frozen=True)
+class RoutedInput:
+    """An input of a routed join: the states that keep it, one for each key that it is probed on, and its route."""
+
+    source: str
+    states: tuple[State, ...]
+    route: tuple[tuple[int, tuple[str, ...]], ...]  # inputs in the order they are probed, with the key classes
+
+
+@dataclass(frozen=True)
+class RoutedNode:
+    """A multi-way join whose inputs do not share a key. Keeps no intermediate results."""
+
+    id: str
+    tree: str
+    inputs: tuple[RoutedInput, ...]
+    predicates: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class RoutedStage:
+    """Hop number `hop` of a routed join, for all origins together."""
+
+    index: int
+    node: RoutedNode
+    hop: int
+    inserts: tuple[Insert, ...]  # in the first hop only
+    probes: tuple[Probe, ...]
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        return tuple(exchange for probe in self.probes for exchange in probe.exchanges)
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        return tuple(insert.state for insert in self.inserts)
+
+    @property
+    def ports(self) -> dict[int, State]:
+        """What arrives at each port of the stage."""
+        return {
+            **{probe.port: probe.node.inputs[0].state for probe in self.probes},
+            **{insert.port: insert.state for insert in self.inserts},
+        }
+
+
+AnyStage = Stage | RoutedStage
 
 
 @dataclass(frozen=True)
@@ -111,16 +196,13 @@ class LeafPort:
 class PhysicalPlan:
     query: Query
     tree: str
-    stages: tuple[Stage, ...]
+    stages: tuple[AnyStage, ...]
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]  # the stage that each port belongs to
 
     @cached_property
     def states(self) -> dict[str, State]:
-        return {i.state.name: i.state for stage in self.stages for node in stage.nodes for i in node.inputs}
-
-    def stage_states(self, stage: int) -> tuple[str, ...]:
-        return tuple(i.state.name for node in self.stages[stage].nodes for i in node.inputs)
+        return {state.name: state for stage in self.stages for state in stage.states}
 
     @cached_property
     def streams(self) -> tuple[str, ...]:
@@ -145,193 +227,3 @@ def _all_columns(query: Query) -> list[Column]:
     exprs += [term for key in query.keys for _, term in key.terms]
     exprs += [expr for entry in query.inputs for expr in entry.filters]
     return [column for expr in exprs for column in columns_of(expr)]
-
-
-_EXACT_TYPES = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
-
-
-def has_exact_hash(types: tuple[pa.DataType, ...]) -> bool:
-    """Whether the hash of a key of these types tells all keys apart (a single value of at most 64 bits)."""
-    return len(types) == 1 and any(check(types[0]) for check in _EXACT_TYPES)
-
-
-def lay_out(query: Query, tree: Tree) -> PhysicalPlan:
-    """The physical plan of `query` in the shape of `tree`."""
-    assert isinstance(tree, Join)
-    return _Layout(query).plan(tree)
-
-
-class _Layout:
-    """Walks a tree once and collects stages and ports."""
-
-    def __init__(self, query: Query) -> None:
-        self.query = query
-        self.timed = any(isinstance(entry.window, Range) for entry in query.inputs)
-        self.stages: list[Stage] = []
-        self.leaves: list[LeafPort] = []
-        self.port_stage: list[int] = []
-        self.node_count = 0
-        self.order = {alias: i for i, alias in enumerate(query.aliases)}
-
-    def plan(self, tree: Join) -> PhysicalPlan:
-        fields = {c for column in self.query.select for c in columns_of(column.expr)}
-        if not fields:  # only constants are selected; rows need a column to be counted by
-            fields = {self._key_column(self._keys(tree)[0], tree.aliases)}
-        self._stage(tree, frozenset(fields), exchange=None)
-        leaves = tuple(sorted(self.leaves, key=lambda leaf: self.order[leaf.alias]))
-        return PhysicalPlan(self.query, str(tree), tuple(self.stages), leaves, tuple(self.port_stage))
-
-    # Stages below come first, so that they run first; a port belongs to a stage whose index is only known once the
-    # stages below it are laid out, and is filled in then.
-    def _stage(self, tree: Join, above: frozenset[Column], exchange: Exchange | None) -> None:
-        keys = self._keys(tree)
-        nodes: list[Node] = []
-        ports: list[int] = []
-        self._node(tree, keys, above, is_root=exchange is None, nodes=nodes, ports=ports)
-        index = len(self.stages)
-        for port in ports:
-            self.port_stage[port] = index
-        self.stages.append(Stage(index, tuple(key.name for key in keys), tuple(nodes), exchange))
-
-    def _keys(self, tree: Join) -> tuple[KeyClass, ...]:
-        return shared_keys(self.query, tuple(child.aliases for child in tree.children))
-
-    def _key_column(self, key: KeyClass, aliases: frozenset[str]) -> Column:
-        """The column that stands for `key` in rows over `aliases`: that of the first of them in the text."""
-        alias = min(key.aliases & aliases, key=self.order.__getitem__)
-        term = key.term(alias)
-        return term if isinstance(term, Column) else Column(alias, f"#{key.name}", key.type)
-
-    def _node(
-        self,
-        tree: Join,
-        keys: tuple[KeyClass, ...],
-        above: frozenset[Column],
-        is_root: bool,
-        nodes: list[Node],
-        ports: list[int],
-    ) -> str:
-        parts = tuple(child.aliases for child in tree.children)
-        predicates = self._predicates(tree.aliases, parts, keys)
-        wanted = above | {column for _, expr in predicates for column in columns_of(expr)}
-        inputs: list[NodeInput] = []
-        for child in tree.children:
-            keep = {column for column in wanted if column.alias in child.aliases}
-            keep |= {self._key_column(key, child.aliases) for key in keys}
-            inputs.append(self._input(child, keys, frozenset(keep), nodes, ports))
-        self.node_count += 1
-        everyone = range(len(inputs))
-        node = Node(
-            id=f"J{self.node_count}",
-            tree=str(tree),
-            inputs=tuple(inputs),
-            orders=tuple(tuple(j for j in everyone if j != i) for i in everyone),
-            predicates=predicates,
-            exact_hash=has_exact_hash(tuple(key.type for key in keys)),
-            out_fields=self._fields(tree.aliases, above, timed=self.timed and not is_root),
-        )
-        nodes.append(node)
-        return node.id
-
-    def _input(
-        self, child: Tree, keys: tuple[KeyClass, ...], keep: frozenset[Column], nodes: list[Node], ports: list[int]
-    ) -> NodeInput:
-        fields = self._fields(child.aliases, keep, self.timed)
-        key_fields = tuple(self._key_column(key, child.aliases).field_name for key in keys)
-        state = self._state(child, key_fields, fields)
-        if isinstance(child, Leaf):
-            port = self._new_port(ports)
-            self._leaf(child.alias, port, state)
-            return NodeInput(child.alias, state, port)
-        if self._keys(child) == keys:
-            node_id = self._node(child, keys, keep, is_root=False, nodes=nodes, ports=ports)
-            return NodeInput(node_id, state, None)
-        port = self._new_port(ports)
-        self._stage(child, keep, Exchange(port, key_fields, fields))
-        return NodeInput(self.stages[-1].nodes[-1].id, state, port)
-
-    def _new_port(self, ports: list[int]) -> int:
-        self.port_stage.append(-1)
-        ports.append(len(self.port_stage) - 1)
-        return ports[-1]
-
-    def _leaf(self, alias: str, port: int, state: State) -> None:
-        computed = tuple(
-            (f"{alias}.#{key.name}", key.term(alias))
-            for key in self.query.keys
-            if alias in key.aliases and not isinstance(key.term(alias), Column)
-        )
-        wanted = {name for name, _ in state.fields}
-        entry = self.query.input(alias)
-        self.leaves.append(
-            LeafPort(
-                alias=alias,
-                stream=entry.stream.name,
-                port=port,
-                filters=entry.filters,
-                computed=tuple((name, expr) for name, expr in computed if name in wanted),
-                state=state,
-            )
-        )
-
-    def _fields(
-        self, aliases: frozenset[str], columns: frozenset[Column], timed: bool
-    ) -> tuple[tuple[str, pa.DataType], ...]:
-        """Names and types of rows over `aliases`: event times, `columns`, and the keys that joins above will need."""
-        keep = set(columns)
-        keep |= {
-            self._key_column(key, aliases) for key in self.query.keys if key.aliases & aliases and key.aliases - aliases
-        }
-        in_order = sorted(keep, key=lambda c: (self.order[c.alias], c.name))
-        times = [a for a in sorted(aliases, key=self.order.__getitem__) if timed]
-        return (
-            *((time_field(alias), pa.int64()) for alias in times),
-            *((column.field_name, column.type) for column in in_order),
-        )
-
-    def _predicates(
-        self, everyone: frozenset[str], parts: tuple[frozenset[str], ...], keys: tuple[KeyClass, ...]
-    ) -> tuple[tuple[frozenset[int], Expr], ...]:
-        """What the node checks beside its key: predicates that become whole here, and equalities that are not keys."""
-
-        def reads(expr: Expr) -> frozenset[int]:
-            return frozenset(i for i, part in enumerate(parts) if aliases_of(expr) & part)
-
-        whole = [
-            expr
-            for expr in self.query.predicates
-            if aliases_of(expr) <= everyone and not any(aliases_of(expr) <= part for part in parts)
-        ]
-        for key in self.query.keys:
-            if key in keys:
-                continue
-            columns = [self._key_column(key, part) for part in parts if key.aliases & part]
-            whole += [Call("equal", pair, pa.bool_()) for pair in itertools.pairwise(columns)]
-        return tuple((reads(expr), expr) for expr in whole)
-
-    def _state(self, child: Tree, key_fields: tuple[str, ...], fields: tuple[tuple[str, pa.DataType], ...]) -> State:
-        aliases = tuple(sorted(child.aliases, key=self.order.__getitem__))
-        windows = tuple(
-            (time_field(alias), microseconds(entry.window.width))
-            for alias in aliases
-            if isinstance((entry := self.query.input(alias)).window, Range)
-        )
-        outside = tuple(
-            dict.fromkeys(entry.stream.name for entry in self.query.inputs if entry.alias not in child.aliases)
-        )
-        return State(self._state_name(aliases, key_fields, fields), aliases, key_fields, fields, windows, outside)
-
-    def _state_name(
-        self, aliases: tuple[str, ...], key_fields: tuple[str, ...], fields: tuple[tuple[str, pa.DataType], ...]
-    ) -> str:
-        inside = frozenset(aliases)
-        entries = [self.query.input(alias) for alias in aliases]
-        content = [
-            *(f"{e.alias}={e.stream.name} {e.window} {sorted(map(describe, e.filters))}" for e in entries),
-            *sorted(describe(p) for p in self.query.predicates if aliases_of(p) <= inside),
-            *sorted(str(sorted(describe(t) for a, t in k.terms if a in inside)) for k in self.query.keys),
-            *key_fields,
-            *(f"{name} {kind}" for name, kind in fields),
-        ]
-        digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:8]
-        return f"{'+'.join(aliases)}@{','.join(key_fields)}#{digest}"

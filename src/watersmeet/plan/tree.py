@@ -137,15 +137,20 @@ def choose_tree(query: Query, plan: str) -> Tree:
 
 
 def check_tree(query: Query, tree: Tree) -> None:
-    """Refuse a tree that has a node whose inputs do not all share a key."""
+    """Refuse a tree that has a node whose inputs the equalities do not connect: it would be a cartesian product."""
     if isinstance(tree, Leaf):
         return
-    if not shared_keys(query, tuple(child.aliases for child in tree.children)):
-        pairs = "; ".join(f"{key.name}: {', '.join(alias for alias, _ in key.terms)}" for key in query.keys)
-        raise JobError(
-            f'the inputs of join "{tree}" do not share a key',
-            detail=f"A multi-way join needs one equality that reaches all of its inputs. Equalities: {pairs}.",
-            hint='Use plan = "left-deep", or a tree whose joins each share a key.',
-        )
+    connected, *waiting = [child.aliases for child in tree.children]
+    while waiting:
+        found = next((part for part in waiting if shared_keys(query, (connected, part))), None)
+        if found is None:
+            pairs = "; ".join(" = ".join(alias for alias, _ in key.terms) for key in query.keys)
+            raise JobError(
+                f'the inputs of join "{tree}" are not connected',
+                detail=f"No equality leads from {', '.join(sorted(connected))} to the others. Equalities: {pairs}.",
+                hint='Use plan = "left-deep", or a tree whose joins are each connected by equalities.',
+            )
+        connected |= found
+        waiting.remove(found)
     for child in tree.children:
         check_tree(query, child)

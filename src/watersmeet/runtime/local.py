@@ -24,7 +24,7 @@ from watersmeet.runtime.clock import Clock, WallClock
 from watersmeet.runtime.events import Report, batch_event, end_event, silent
 from watersmeet.runtime.local_sources import LocalSource, Pulled
 from watersmeet.runtime.results import write_late
-from watersmeet.runtime.stage import ResultWriter, run_stage
+from watersmeet.runtime.stage import Arrived, ResultWriter, Told, run_stage
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import BatchRecord, Manifest
 
@@ -76,14 +76,15 @@ class LocalRun:
         context = context_of(self.plan, self.checkpoint.manifest)
         slots = range(context.routing.slots)
         streams: list[StreamReport] = []
-        arrived: list[dict[int, list[pa.RecordBatch]]] = [{} for _ in slots]
+        arrived = [Arrived() for _ in slots]
         faults.reach("before-prepare")
         for report, ports in self._threads.map(lambda name: self._prepare(context, name, pulled[name]), pulled):
             streams.append(report)
             for port, rows in ports.items():
                 for slot, piece in cut(rows, context.routing):
-                    arrived[slot].setdefault(port, []).append(piece)
+                    arrived[slot].rows.setdefault(port, []).append(piece)
         tasks: list[TaskReport] = []
+        told: list[Told] = []
         for stage in self.plan.stages:
             run = self._threads.map(
                 lambda slot, stage=stage: run_stage(
@@ -91,10 +92,18 @@ class LocalRun:
                 ),
                 slots,
             )
-            for sent, task in list(run):
-                tasks.append(task)
-                for message in sent:
-                    arrived[message.slot].setdefault(message.port, []).append(message.rows)
+            outcomes = list(run)
+            # Word is for one stage only; rows stay at their ports, which belong to one stage each.
+            for entry in arrived:
+                entry.told.clear()
+            for outcome in outcomes:
+                tasks.append(outcome.report)
+                for message in outcome.sent:
+                    arrived[message.slot].rows.setdefault(message.port, []).append(message.rows)
+                told += outcome.told
+            for word in told:
+                if word.stage == stage.index + 1:
+                    arrived[word.slot].told.setdefault(word.segment.state, []).append(word.segment)
         return commit_batch(self.checkpoint.table, context, streams, tasks)
 
     def _prepare(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from watersmeet.config import Job
 from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
-from watersmeet.plan.physical import lay_out
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import Layout, in_memory, open_checkpoint, refuse_made_on_spark
 from watersmeet.runtime.clock import Clock

@@ -7,25 +7,23 @@ compaction asks for it. Holds nothing afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.kernel.evaluate import evaluate
 from watersmeet.kernel.prepare import cut, keyed
-from watersmeet.kernel.rows import concat, hash_slice, merge_sorted, sort_by_hash, take
+from watersmeet.kernel.rows import concat, merge_sorted, sort_by_hash
 from watersmeet.kernel.step import join_step
-from watersmeet.kernel.window import expiry
-from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment
-from watersmeet.plan.physical import HASH_FIELD, NodeInput, Stage, State
+from watersmeet.plan.physical import HASH_FIELD, AnyStage, Exchange, Insert, RoutedStage, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.batch import BatchContext, TaskReport
-from watersmeet.state.compaction import Candidate, choose_merges
+from watersmeet.runtime.slot_state import SlotState
 from watersmeet.state.segment_files import Segments
 
 
@@ -47,49 +45,154 @@ class Sent:
     rows: pa.RecordBatch
 
 
+@dataclass(frozen=True)
+class Told:
+    """Word to a later stage of the same slot: rows that this batch adds to a state are in `segment`.
+
+    The segment is for this batch alone. No version lists it, so it is garbage as soon as the batch is done.
+    """
+
+    slot: int
+    stage: int
+    segment: Segment
+
+
+@dataclass
+class Arrived:
+    """What has come for one slot: rows by port, and word of rows by the name of their state."""
+
+    rows: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    told: dict[str, list[Segment]] = field(default_factory=dict)
+
+    def at(self, port: int, state: State) -> pa.RecordBatch:
+        """All rows at a port, sorted by hash."""
+        return merge_sorted(self.rows.get(port, ()), state.schema)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task leaves: messages for later stages, and the report for the commit."""
+
+    sent: list[Sent]
+    told: list[Told]
+    report: TaskReport
+
+
 def run_stage(
-    context: BatchContext,
-    stage: Stage,
-    slot: int,
-    arrived: Mapping[int, Sequence[pa.RecordBatch]],
-    segments: Segments,
-    results: ResultWriter,
-) -> tuple[list[Sent], TaskReport]:
-    """Run `stage` for `slot` on the rows that `arrived` at its ports."""
+    context: BatchContext, stage: AnyStage, slot: int, arrived: Arrived, segments: Segments, results: ResultWriter
+) -> Outcome:
+    """Run `stage` for `slot` on what has `arrived`."""
     faults.reach("in-task")
-    task = _Task(context, slot, segments)
+    task = _Task(context, slot, SlotState(context, slot, segments), results)
+    if isinstance(stage, RoutedStage):
+        return _run_hop(task, stage, arrived)
+    return _run_nodes(task, stage, arrived)
+
+
+def _run_nodes(task: _Task, stage: Stage, arrived: Arrived) -> Outcome:
+    """The joins of a stage that share a key, from the lowest to its root."""
     outputs: dict[str, pa.RecordBatch] = {}
-    for node in stage.nodes[:-1]:
-        new = task.new_rows(node.inputs, arrived, outputs)
-        schema = pa.schema([(HASH_FIELD, pa.uint64()), *node.out_fields])
-        chunks = [chunk for chunk in join_step(node, new, task.kept_rows(node.inputs)) if chunk.num_rows]
-        outputs[node.id] = sort_by_hash(concat(chunks, schema))
-        task.count(node.id, new, outputs[node.id].num_rows)
-        task.keep(node.inputs, new)
-    root = stage.nodes[-1]
-    new = task.new_rows(root.inputs, arrived, outputs)
-    answer = join_step(root, new, task.kept_rows(root.inputs))
-    sent: list[Sent] = []
-    names: list[str] = []
-    if stage.exchange is None:
-        select = _selected(context.plan.query, answer)
-        names, rows = results.write(select, context.plan.query.output_schema, context.batch, slot)
-    else:
-        rows = 0
-        for chunk in answer:
-            rows += chunk.num_rows
-            onward = keyed(chunk, stage.exchange.key_fields, stage.exchange.fields)
-            sent += [Sent(to, stage.exchange.port, piece) for to, piece in cut(onward, context.routing)]
-    task.count(root.id, new, rows)
-    task.keep(root.inputs, new)
-    report = TaskReport(
-        added=tuple(task.added),
-        released=tuple(task.released),
-        results=tuple(names),
-        rows_out=rows if stage.exchange is None else 0,
-        nodes=task.counts,
-    )
-    return sent, report
+    for node in stage.nodes:
+        new = [
+            outputs[entry.source] if entry.port is None else arrived.at(entry.port, entry.state)
+            for entry in node.inputs
+        ]
+        chunks = join_step(node, new, [task.state.kept(entry.state) for entry in node.inputs])
+        if node is stage.nodes[-1]:
+            rows = task.pass_on([(chunks, stage.exchanges)])
+        else:
+            schema = pa.schema([(HASH_FIELD, pa.uint64()), *node.out_fields])
+            outputs[node.id] = sort_by_hash(concat([chunk for chunk in chunks if chunk.num_rows], schema))
+            rows = outputs[node.id].num_rows
+        task.count(node.id, sum(batch.num_rows for batch in new), rows)
+        for entry, batch in zip(node.inputs, new, strict=True):
+            task.state.keep(entry.state, batch)
+    return task.outcome()
+
+
+def _run_hop(task: _Task, stage: RoutedStage, arrived: Arrived) -> Outcome:
+    """One hop of a routed join, for all origins."""
+    fresh = {insert.state.name: arrived.at(insert.port, insert.state) for insert in stage.inserts}
+    if stage.hop > 0:
+        fresh = {
+            name: merge_sorted([task.state.segments.read(entry) for entry in entries], task.schema_of(name))
+            for name, entries in arrived.told.items()
+        }
+    answers = []
+    rows_in = 0
+    for probe in stage.probes:
+        partial = arrived.at(probe.port, probe.node.inputs[0].state)
+        rows_in += partial.num_rows
+        kept = task.state.kept(probe.state)
+        if probe.sees_new and probe.state.name in fresh:
+            kept = [*kept, fresh[probe.state.name]]
+        nothing = concat([], probe.state.schema)
+        answers.append((join_step(probe.node, [partial, nothing], [[], kept]), probe.exchanges))
+    rows = task.pass_on(answers)
+    last = stage.hop == len(stage.node.inputs) - 2
+    task.count(stage.node.id, rows_in if stage.hop == 0 else 0, rows if last else 0)
+    for insert in stage.inserts:
+        new = fresh[insert.state.name]
+        task.state.keep(insert.state, new)
+        if insert.read_again_in and new.num_rows:
+            task.tell(insert, new)
+    return task.outcome()
+
+
+class _Task:
+    """Collects what one task does."""
+
+    def __init__(self, context: BatchContext, slot: int, state: SlotState, results: ResultWriter) -> None:
+        self.context = context
+        self.slot = slot
+        self.state = state
+        self.results = results
+        self.sent: list[Sent] = []
+        self.told: list[Told] = []
+        self.files: list[str] = []
+        self.rows_out = 0
+        self.counts: dict[str, dict[str, int]] = {}
+
+    def pass_on(self, answers: Sequence[tuple[Iterable[pa.RecordBatch], Sequence[Exchange]]]) -> int:
+        """Send joined rows through their exchanges, or, where there is none, write them as results; how many."""
+        final = [chunks for chunks, exchanges in answers if not exchanges]
+        if final:
+            query = self.context.plan.query
+            select = _selected(query, itertools.chain.from_iterable(final))
+            self.files, self.rows_out = self.results.write(select, query.output_schema, self.context.batch, self.slot)
+        rows = self.rows_out
+        for chunks, exchanges in answers:
+            if exchanges:
+                for chunk in chunks:
+                    rows += chunk.num_rows
+                    self._send(chunk, exchanges)
+        return rows
+
+    def _send(self, rows: pa.RecordBatch, exchanges: Sequence[Exchange]) -> None:
+        for exchange in exchanges:
+            onward = keyed(rows, exchange.key_fields, exchange.fields)
+            self.sent += [Sent(to, exchange.port, piece) for to, piece in cut(onward, self.context.routing)]
+
+    def tell(self, insert: Insert, rows: pa.RecordBatch) -> None:
+        """Let later stages of this slot read rows that this batch adds."""
+        segment = self.state.segments.write(rows, insert.state, self.state.owned, self.context.batch)
+        self.told += [Told(self.slot, stage, segment) for stage in insert.read_again_in]
+
+    def schema_of(self, state: str) -> pa.Schema:
+        return self.context.plan.states[state].schema
+
+    def count(self, node: str, rows_in: int, rows_out: int) -> None:
+        self.counts[node] = {"rows_in": rows_in, "rows_out": rows_out}
+
+    def outcome(self) -> Outcome:
+        report = TaskReport(
+            added=tuple(self.state.added),
+            released=tuple(self.state.released),
+            results=tuple(self.files),
+            rows_out=self.rows_out,
+            nodes=self.counts,
+        )
+        return Outcome(self.sent, self.told, report)
 
 
 def _selected(query: Query, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -98,86 +201,3 @@ def _selected(query: Query, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         if chunk.num_rows:
             arrays = [evaluate(column.expr, chunk) for column in query.select]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-class _Task:
-    """The state side of a task: reads the slot's slices of segments, writes and merges segments."""
-
-    def __init__(self, context: BatchContext, slot: int, segments: Segments) -> None:
-        self.context = context
-        self.segments = segments
-        self.owned = context.routing.owned_by(slot)
-        self.added: list[Segment] = []
-        self.released: list[tuple[str, tuple[GroupRange, ...]]] = []
-        self.counts: dict[str, dict[str, int]] = {}
-        self._slices: dict[str, list[tuple[Segment, list[pa.RecordBatch]]]] = {}
-
-    def new_rows(
-        self,
-        inputs: Sequence[NodeInput],
-        arrived: Mapping[int, Sequence[pa.RecordBatch]],
-        outputs: Mapping[str, pa.RecordBatch],
-    ) -> list[pa.RecordBatch]:
-        """This batch's rows of each input, sorted by hash."""
-        return [
-            outputs[entry.source]
-            if entry.port is None
-            else merge_sorted(arrived.get(entry.port, ()), entry.state.schema)
-            for entry in inputs
-        ]
-
-    def kept_rows(self, inputs: Sequence[NodeInput]) -> list[list[pa.RecordBatch]]:
-        """The slot's slices of the segments of each input."""
-        return [[piece for _, pieces in self._load(entry.state) for piece in pieces] for entry in inputs]
-
-    def _load(self, state: State) -> list[tuple[Segment, list[pa.RecordBatch]]]:
-        if state.name not in self._slices:
-            loaded = []
-            for segment in self.context.segments[state.name]:
-                mine = segment.only(self.owned)
-                if mine.groups:
-                    whole = self.segments.read(segment)
-                    ranges = map(self.context.routing.hash_range, mine.groups)
-                    loaded.append((mine, [hash_slice(whole, low, high) for low, high in ranges]))
-            self._slices[state.name] = loaded
-        return self._slices[state.name]
-
-    def count(self, node: str, new: Sequence[pa.RecordBatch], rows_out: int) -> None:
-        self.counts[node] = {"rows_in": sum(batch.num_rows for batch in new), "rows_out": rows_out}
-
-    def keep(self, inputs: Sequence[NodeInput], new: Sequence[pa.RecordBatch]) -> None:
-        """Write this batch's rows down as segments, and merge segments as compaction asks."""
-        for entry, rows in zip(inputs, new, strict=True):
-            self._keep(entry.state, rows)
-
-    def _keep(self, state: State, rows: pa.RecordBatch) -> None:
-        until = self.context.horizon(state)
-        rows = _unexpired(rows, state, until)
-        loaded = {segment.id: (segment, pieces) for segment, pieces in self._load(state)}
-        candidates = [Candidate(s.id, s.live_rows, s.live_bytes, s.max_expiry) for s, _ in loaded.values()]
-        if rows.num_rows:
-            newest = int(np.max(expiry(rows, state)))
-            candidates.append(Candidate("", rows.num_rows, rows.nbytes, newest))
-        waiting = rows.num_rows > 0
-        for names in choose_merges(candidates, state, until):
-            pieces = [piece for name in names if name for piece in loaded[name][1]]
-            if "" in names:
-                pieces.append(rows)
-                waiting = False
-            merged = _unexpired(merge_sorted(pieces, state.schema), state, until)
-            self._write(merged, state)
-            self.released += [(name, loaded[name][0].groups) for name in names if name]
-        if waiting:
-            self._write(rows, state)
-
-    def _write(self, rows: pa.RecordBatch, state: State) -> None:
-        if rows.num_rows:
-            self.added.append(self.segments.write(rows, state, self.owned, self.context.batch))
-
-
-def _unexpired(rows: pa.RecordBatch, state: State, until: int | None) -> pa.RecordBatch:
-    """The rows that a future row may still need."""
-    if until is None or not state.windows or not rows.num_rows:
-        return rows
-    alive = expiry(rows, state) > until
-    return rows if alive.all() else take(rows, np.flatnonzero(alive))

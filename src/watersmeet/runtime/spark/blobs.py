@@ -19,7 +19,8 @@ from watersmeet.errors import InternalError, WatersmeetError
 from watersmeet.model.segments import Segment
 from watersmeet.runtime.batch import StreamReport, TaskReport
 
-DRIVER = -1  # the "stage" of rows that are for the driver
+DRIVER = -1  # the "stage" of cells that are for the driver
+WORD = -1  # the "port" of cells that tell a later stage of rows in a segment
 CELL_SCHEMA = "part int, stage int, port int, data binary"
 _ARROW_SCHEMA = pa.schema([("part", pa.int32()), ("stage", pa.int32()), ("port", pa.int32()), ("data", pa.binary())])
 _ALIGNMENT = 64
@@ -53,6 +54,15 @@ def report_cell(part: int, report: StreamReport | TaskReport | WatersmeetError) 
     else:
         content = {"task": asdict(report)}
     return Cell(part, DRIVER, 0, pa.py_buffer(json.dumps(content).encode()))
+
+
+def word_cell(part: int, stage: int, segment: Segment) -> Cell:
+    """Word to a later stage of rows that are in `segment`."""
+    return Cell(part, stage, WORD, pa.py_buffer(json.dumps(segment.to_json()).encode()))
+
+
+def read_word(data: bytes) -> Segment:
+    return Segment.from_json(json.loads(data))
 
 
 def read_report(data: bytes) -> StreamReport | TaskReport:

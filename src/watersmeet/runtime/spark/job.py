@@ -18,7 +18,7 @@ from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
-from watersmeet.plan.physical import lay_out
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.events import Report
 from watersmeet.runtime.local_sources import csv_header, list_files, missing_path, probe_files

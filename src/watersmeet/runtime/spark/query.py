@@ -26,7 +26,8 @@ from watersmeet.errors import CheckpointError, JobError, WatersmeetError, did_yo
 from watersmeet.model.quantities import parse_bytes
 from watersmeet.model.routing import Routing
 from watersmeet.plan.explain import explain_choice, explain_text
-from watersmeet.plan.physical import PhysicalPlan, lay_out
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.batch import StreamReport, TaskReport, commit_batch, context_of

@@ -19,14 +19,24 @@ from watersmeet.kernel.prepare import cut, prepare, set_late_apart
 from watersmeet.kernel.rows import concat
 from watersmeet.runtime.batch import BatchContext, StreamReport
 from watersmeet.runtime.results import write_late
-from watersmeet.runtime.spark.blobs import DRIVER, Cell, from_arrow, pack, report_cell, to_arrow
+from watersmeet.runtime.spark.blobs import (
+    DRIVER,
+    WORD,
+    Cell,
+    from_arrow,
+    pack,
+    read_word,
+    report_cell,
+    to_arrow,
+    word_cell,
+)
 from watersmeet.runtime.spark.sources import UnionLayout
-from watersmeet.runtime.stage import ResultWriter, run_stage
+from watersmeet.runtime.stage import Arrived, ResultWriter, run_stage
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import FileSegments
 
-# Rows that are hashed, sorted and sent together: one Arrow batch as Spark hands it over, so that Python works on it while
-# the JVM converts the next. Gathering four of them first was 7 % slower (benchmarks/shuffles.py).
+# Rows that are hashed, sorted and sent together: one Arrow batch as Spark hands it over, so that Python works on it
+# while the JVM converts the next. Gathering four of them first was 7 % slower (benchmarks/shuffles.py).
 CHUNK_ROWS = 65_536
 
 
@@ -94,20 +104,23 @@ class RunStage:
         slot = _partition()
         plan = self.context.plan
         stage = plan.stages[self.stage]
-        schemas = {
-            entry.port: entry.state.schema for node in stage.nodes for entry in node.inputs if entry.port is not None
-        }
-        arrived: dict[int, list[pa.RecordBatch]] = {}
+        ports = stage.ports
+        arrived = Arrived()
         for cell in from_arrow(batches):
-            if cell.stage == self.stage:
-                arrived.setdefault(cell.port, []).append(cell.rows(schemas[cell.port]))
-            else:
+            if cell.stage != self.stage:
                 yield Cell(slot if cell.stage == DRIVER else cell.part, cell.stage, cell.port, cell.data)
+            elif cell.port == WORD:
+                segment = read_word(cell.data.to_pybytes())
+                arrived.told.setdefault(segment.state, []).append(segment)
+            else:
+                arrived.rows.setdefault(cell.port, []).append(cell.rows(ports[cell.port].schema))
         try:
-            sent, report = run_stage(self.context, stage, slot, arrived, FileSegments(self.segments), self.results)
+            outcome = run_stage(self.context, stage, slot, arrived, FileSegments(self.segments), self.results)
         except WatersmeetError as error:
             yield report_cell(slot, error)
             return
-        for message in sent:
+        for word in outcome.told:
+            yield word_cell(word.slot, word.stage, word.segment)
+        for message in outcome.sent:
             yield pack(message.rows, message.slot, plan.port_stage[message.port], message.port)
-        yield report_cell(slot, report)
+        yield report_cell(slot, outcome.report)

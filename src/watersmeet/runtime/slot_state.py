@@ -1,0 +1,77 @@
+"""What a slot keeps: reads the slot's slices of segments, writes new rows down, merges segments as compaction asks.
+
+One `SlotState` serves one task. It collects what the task wrote for the task's report, and holds nothing afterwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.kernel.rows import hash_slice, merge_sorted, take
+from watersmeet.kernel.window import expiry
+from watersmeet.model.routing import GroupRange
+from watersmeet.model.segments import Segment
+from watersmeet.plan.physical import State
+from watersmeet.runtime.batch import BatchContext
+from watersmeet.state.compaction import Candidate, choose_merges
+from watersmeet.state.segment_files import Segments
+
+
+class SlotState:
+    def __init__(self, context: BatchContext, slot: int, segments: Segments) -> None:
+        self.context = context
+        self.segments = segments
+        self.owned = context.routing.owned_by(slot)
+        self.added: list[Segment] = []
+        self.released: list[tuple[str, tuple[GroupRange, ...]]] = []
+        self._slices: dict[str, list[tuple[Segment, list[pa.RecordBatch]]]] = {}
+
+    def kept(self, state: State) -> list[pa.RecordBatch]:
+        """The slot's slices of the segments of `state`, as they were before this batch."""
+        return [piece for _, pieces in self._load(state) for piece in pieces]
+
+    def _load(self, state: State) -> list[tuple[Segment, list[pa.RecordBatch]]]:
+        if state.name not in self._slices:
+            loaded = []
+            for segment in self.context.segments[state.name]:
+                mine = segment.only(self.owned)
+                if mine.groups:
+                    whole = self.segments.read(segment)
+                    ranges = map(self.context.routing.hash_range, mine.groups)
+                    loaded.append((mine, [hash_slice(whole, low, high) for low, high in ranges]))
+            self._slices[state.name] = loaded
+        return self._slices[state.name]
+
+    def keep(self, state: State, rows: pa.RecordBatch) -> None:
+        """Add this batch's rows to `state`."""
+        until = self.context.horizon(state)
+        rows = _unexpired(rows, state, until)
+        loaded = {segment.id: (segment, pieces) for segment, pieces in self._load(state)}
+        candidates = [Candidate(s.id, s.live_rows, s.live_bytes, s.max_expiry) for s, _ in loaded.values()]
+        if rows.num_rows:
+            newest = int(np.max(expiry(rows, state)))
+            candidates.append(Candidate("", rows.num_rows, rows.nbytes, newest))
+        waiting = rows.num_rows > 0
+        for names in choose_merges(candidates, state, until):
+            pieces = [piece for name in names if name for piece in loaded[name][1]]
+            if "" in names:
+                pieces.append(rows)
+                waiting = False
+            merged = _unexpired(merge_sorted(pieces, state.schema), state, until)
+            self._write(merged, state)
+            self.released += [(name, loaded[name][0].groups) for name in names if name]
+        if waiting:
+            self._write(rows, state)
+
+    def _write(self, rows: pa.RecordBatch, state: State) -> None:
+        if rows.num_rows:
+            self.added.append(self.segments.write(rows, state, self.owned, self.context.batch))
+
+
+def _unexpired(rows: pa.RecordBatch, state: State, until: int | None) -> pa.RecordBatch:
+    """The rows that a future row may still need."""
+    if until is None or not state.windows or not rows.num_rows:
+        return rows
+    alive = expiry(rows, state) > until
+    return rows if alive.all() else take(rows, np.flatnonzero(alive))
