@@ -60,7 +60,7 @@ def test_mistakes_in_the_query(
     [
         ("[run]", "[run", 'job file "', "line "),
         ("[run]", "[run]\nslotz = 3", 'unknown key "slotz" in [run]', 'Did you mean "slots"?'),
-        ("[run]", "[runn]", 'unknown key "runn" in the top of the file', 'Did you mean "run"?'),
+        ("[run]", "[runn]", 'unknown key "runn" in the job file', 'Did you mean "run"?'),
         ("options =", "option =", 'unknown key "option" in [streams.A]', 'Did you mean "options"?'),
         ("[sink]", "[sink]\npaht = 'x'", 'unknown key "paht" in [sink]', 'Did you mean "path"?'),
         ("[run]", "[run]\nmemory = '12 parsecs'", 'memory "12 parsecs" is not a size', '"512MB"'),
