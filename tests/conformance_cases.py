@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -53,6 +53,14 @@ class Conformance:
             {name: seconds * SECOND for name, seconds in self.lateness_s.items()},
             self.time,
         )
+
+    def without_empty_text(self) -> Conformance:
+        """The case as CSV tells it: there, empty text is NULL."""
+        batches = {
+            name: [[{key: None if cell == "" else cell for key, cell in row.items()} for row in rows] for rows in parts]
+            for name, parts in self.batches.items()
+        }
+        return replace(self, batches=batches)
 
     def write(self, folder: Path, form: str = "parquet") -> None:
         """The batches as files under folder/NAME, one a batch, in order of their times of modification."""

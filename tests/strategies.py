@@ -481,7 +481,7 @@ def _plan(draw: st.DrawFn, equalities: list[tuple[Term, Term]]) -> str:
 
 
 def all_plans(case: Case) -> list[str]:
-    """Every tree over the case's inputs (but for the order of children) whose joins are each connected by equalities."""
+    """Every tree over the case's inputs (but for the order of children) whose joins equalities connect."""
     classes = key_classes(case.equalities)
 
     def trees(aliases: tuple[str, ...]) -> Iterator[str]:

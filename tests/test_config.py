@@ -133,9 +133,7 @@ def with_stream(line: str) -> str:
         pytest.param(
             with_stream('query = "q"'), 'unknown key "query" in [streams.A]', "top of the file", id="query too late"
         ),
-        pytest.param(
-            "query = 1\n" + STREAM, '"query" in the job file is an integer, not a string', "1", id="int"
-        ),
+        pytest.param("query = 1\n" + STREAM, '"query" in the job file is an integer, not a string', "1", id="int"),
         pytest.param(with_run('slots = "2"'), '"slots" in [run] is a string, not an integer', '"2"', id="text slots"),
         pytest.param(
             with_run("slots = true"), '"slots" in [run] is true or false, not an integer', "true", id="true is no int"
@@ -210,9 +208,7 @@ def with_stream(line: str) -> str:
             "[streams.A]",
             id="no table",
         ),
-        pytest.param(
-            "run = 3\n" + MINIMAL.split("[run]")[0], '"run" in the job file is an integer', "3", id="run"
-        ),
+        pytest.param("run = 3\n" + MINIMAL.split("[run]")[0], '"run" in the job file is an integer', "3", id="run"),
         pytest.param(
             with_stream("options = { a = [1] }"), '"a" in options of [streams.A] is a list', "[1]", id="option type"
         ),

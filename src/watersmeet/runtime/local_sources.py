@@ -157,7 +157,7 @@ class _Csv:
                 column_types=_with_text(schema, _is_instant),
                 null_values=["", str(options.get("nullValue", ""))],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
+                quoted_strings_can_be_null=True,  # as Spark: empty text in a CSV file is NULL, quoted or not
             ),
         )
         return _read_text(table, schema, _is_instant, _instants)
