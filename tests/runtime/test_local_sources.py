@@ -126,7 +126,7 @@ def test_csv_with_another_separator(name: str, tmp_path: Path) -> None:
 def test_csv_nulls(tmp_path: Path) -> None:
     assert read(tmp_path, "csv", ",,2\n") == [{"k": None, "name": None, "ts": 2}]
     assert read(tmp_path, "csv", "NA,NA,2\n", nullValue="NA") == [{"k": None, "name": None, "ts": 2}]
-    assert read(tmp_path, "csv", '1,"",2\n') == [{"k": 1, "name": "", "ts": 2}]
+    assert read(tmp_path, "csv", '1,"",2\n') == [{"k": 1, "name": None, "ts": 2}], "quoted or not, as on Spark"
 
 
 def test_csv_header(tmp_path: Path) -> None:
