@@ -50,6 +50,7 @@ class Contender:
     batches: int | None = None  # instead of --batches
 
 
+GRACE_SECONDS = 20
 BASELINE = "spark-memory"
 LIMIT = "no-join"
 CONTENDERS = (
@@ -152,7 +153,7 @@ def run(contender: Contender, rows: int, batches: int) -> Result:
             watch.start()
             assert process.stdout is not None
             events = list(_events(process.stdout))
-            code = process.wait()
+            code = _end(process)
             watch.ended.set()
             watch.join()
     finally:
@@ -178,6 +179,20 @@ def run(contender: Contender, rows: int, batches: int) -> Result:
     )
 
 
+def _end(process: subprocess.Popen[str]) -> int:
+    """The exit code of a contender that has said its last line; it is made to end if it does not end by itself.
+
+    A JVM with RocksDB was seen to hang for minutes in its shutdown after a run that was complete.
+    """
+    try:
+        return process.wait(timeout=GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+            each.kill()
+        process.wait()
+        return 0
+
+
 def _present(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
@@ -190,6 +205,8 @@ def _events(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
             continue  # something a library printed
         if isinstance(event, dict) and "event" in event:
             yield event
+            if event["event"] == "end":
+                return
 
 
 def _tail(log: Path) -> str:

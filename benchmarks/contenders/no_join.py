@@ -61,7 +61,8 @@ def run(spark: SparkSession, data: Path, folder: Path) -> StreamingQuery:
         watermarks=dict.fromkeys(plan.streams),
         segments=dict.fromkeys(plan.states, ()),
     )
-    union, layout = unite(plan, {stream: read(spark, data, stream) for stream in STREAMS})
+    wanted = {stream: plan.stream_columns(stream) for stream in STREAMS}
+    union, layout = unite(plan, {stream: read(spark, data, stream) for stream in STREAMS}, wanted)
     schemas = {leaf.port: leaf.state.schema for leaf in plan.leaves}
 
     def on_batch(frame: DataFrame, number: int) -> None:

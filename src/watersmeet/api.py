@@ -22,11 +22,11 @@ from watersmeet.model.quantities import parse_duration
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
-from watersmeet.plan.explain import explain_choice, explain_text
+from watersmeet.optimize.choose import ChosenPlan, Statistics, choose_plan
+from watersmeet.plan.explain import explain_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, silent
@@ -46,13 +46,18 @@ def sql(
     time: Mapping[str, str] | None = None,
     lateness: Mapping[str, str | timedelta] | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
+    rates: Mapping[str, float] | None = None,
+    selectivity: Mapping[str, float] | None = None,
     **streams: Any,
 ) -> SparkQuery | LocalQuery:
     """The query `text` over the given streams.
 
     `time` names the event-time column of each stream (default `ts`), `lateness` how far out of order its rows may come
     (default not at all), and `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out.
+    What is known of the streams may help to choose a plan: `rates` in rows a second by input, and `selectivity` by pair
+    of inputs, as in {"A B": 0.01}.
     """
+    statistics = Statistics(rates or {}, selectivity or {})
     if not streams:
         raise JobError("the query has no streams", hint="Pass each one by name: wm.sql(text, orders=orders_df).")
     for setting, named in (("time", time), ("lateness", lateness)):
@@ -71,12 +76,12 @@ def sql(
         from watersmeet.runtime.spark.sources import arrow_schema
 
         schemas = {name: arrow_schema(frame) for name, frame in streams.items()}
-        return SparkQuery(bind(text, declare(schemas), functions or {}), streams)
+        return SparkQuery(bind(text, declare(schemas), functions or {}), streams, statistics)
     if any(_is_dataframe(stream) for stream in streams.values()):
         raise JobError("some streams are Spark DataFrames and some are not", hint="Use one kind for all of them.")
     inputs = {name: _LocalInput.of(name, data) for name, data in streams.items()}
     query = bind(text, declare({name: entry.schema for name, entry in inputs.items()}), functions or {})
-    return LocalQuery(query, inputs)
+    return LocalQuery(query, inputs, statistics)
 
 
 def _duration(value: str | timedelta, stream: str) -> timedelta:
@@ -90,8 +95,9 @@ def _is_dataframe(value: Any) -> bool:
 class _Explained:
     """What both kinds of query can say about themselves."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, statistics: Statistics) -> None:
         self.query = query
+        self.statistics = statistics
 
     @property
     def schema(self) -> pa.Schema:
@@ -99,18 +105,23 @@ class _Explained:
         return self.query.output_schema
 
     def physical(self, plan: str = "auto") -> PhysicalPlan:
-        return lay_out(self.query, choose_tree(self.query, plan))
+        chosen = self._choose(plan)
+        return lay_out(self.query, chosen.tree, chosen.orders)
+
+    def _choose(self, plan: str) -> ChosenPlan:
+        return choose_plan(self.query, plan, self.statistics)
 
     def explain(self, plan: str = "auto") -> str:
         """How the query would run, as text."""
-        return explain_text(self.physical(plan), explain_choice(self.query, plan))
+        chosen = self._choose(plan)
+        return explain_text(self.physical(plan), chosen.reason, considered=chosen.alternatives)
 
 
 class SparkQuery(_Explained):
     """A query over streaming DataFrames."""
 
-    def __init__(self, query: Query, frames: Mapping[str, Any]) -> None:
-        super().__init__(query)
+    def __init__(self, query: Query, frames: Mapping[str, Any], statistics: Statistics) -> None:
+        super().__init__(query, statistics)
         self._frames = frames
 
     @property
@@ -118,14 +129,14 @@ class SparkQuery(_Explained):
         """Where the results go, and how the query runs: as `DataFrame.writeStream`."""
         from watersmeet.runtime.spark.query import StreamWriter
 
-        return StreamWriter(self.query, self._frames)
+        return StreamWriter(self.query, self._frames, self.statistics)
 
 
 class LocalQuery(_Explained):
     """A query over Arrow data, run in this process."""
 
-    def __init__(self, query: Query, inputs: Mapping[str, _LocalInput]) -> None:
-        super().__init__(query)
+    def __init__(self, query: Query, inputs: Mapping[str, _LocalInput], statistics: Statistics) -> None:
+        super().__init__(query, statistics)
         self._inputs = inputs
 
     def run(

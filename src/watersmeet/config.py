@@ -25,14 +25,16 @@ from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.streams import Stream
+from watersmeet.optimize.choose import Statistics
 
 # The keys of each section; "" is the top of the file, "streams.*" any one stream.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "": ("query", "streams", "sink", "run", "adapt", "spark"),
+    "": ("query", "streams", "sink", "run", "adapt", "spark", "stats"),
     "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
     "sink": ("format", "path", "late"),
     "run": ("runtime", "checkpoint", "slots", "groups", "memory", "trigger", "cache"),
     "adapt": ("plan", "spill"),
+    "stats": ("rates", "selectivity"),
 }
 RUNTIMES = ("spark", "local")
 FILE_FORMATS = ("parquet", "csv", "json")  # all that the local runtime reads; on Spark they need a path
@@ -121,6 +123,7 @@ class Job:
     run: RunConfig
     adapt: AdaptConfig
     spark: SparkConfig
+    stats: Statistics = field(default_factory=Statistics)
 
     def streams(self) -> dict[str, Stream]:
         """The streams that the query may read, by name."""
@@ -230,6 +233,7 @@ def _read_job(data: dict[str, Any], origin: str) -> Job:
         run=run,
         adapt=_read_adapt(top.table("adapt")),
         spark=_read_spark(top.table("spark")),
+        stats=_read_stats(_Section("stats", top.table("stats"))),
     )
     job.streams()  # a stream checks its event-time column when it is made
     return job
@@ -275,6 +279,23 @@ def _read_source(name: str, streams: Mapping[str, Any], runtime: str) -> SourceC
         lateness=timedelta(0) if lateness is None else parse_duration(lateness, f'lateness of stream "{name}"'),
         options=_flatten(section.table("options"), f"options of [streams.{name}]"),
     )
+
+
+def _read_stats(section: _Section) -> Statistics:
+    """Rates by input and selectivities by pair of inputs; the names are checked against the query later."""
+    return Statistics(
+        {name: _number(value, f'rate of "{name}" in [stats]') for name, value in section.table("rates").items()},
+        {
+            name: _number(value, f'selectivity of "{name}" in [stats]')
+            for name, value in section.table("selectivity").items()
+        },
+    )
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise JobError(f"{what} is {_kind(value)} {value!r}", detail="It is a number from 0 up.")
+    return float(value)
 
 
 def _read_sink(section: _Section) -> SinkConfig:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from watersmeet.config import load_job
 from watersmeet.lang.binder import bind
-from watersmeet.plan.explain import explain_choice, explain_json, explain_text
+from watersmeet.plan.explain import explain_json, explain_text
 from watersmeet.plan.layout import lay_out
-from watersmeet.plan.tree import choose_tree
+from watersmeet.runtime.checkpoint import Layout
+from watersmeet.runtime.planning import plan_run
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
@@ -27,10 +28,11 @@ def add_parser(subparsers: SubParsers) -> None:
 def explain(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
     query = bind(job.query, job.streams())
-    plan = lay_out(query, choose_tree(query, job.adapt.plan))
-    reason = explain_choice(query, job.adapt.plan)
+    layout = None if job.run.checkpoint is None else Layout(job.run.checkpoint)
+    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.memory, layout)
+    plan = lay_out(query, chosen.tree, chosen.orders)
     if args.json:
-        print(json.dumps(explain_json(plan, reason), indent=2))
+        print(json.dumps(explain_json(plan, chosen.reason, considered=chosen.alternatives), indent=2))
     else:
-        print(explain_text(plan, reason), end="")
+        print(explain_text(plan, chosen.reason, considered=chosen.alternatives), end="")
     return 0

@@ -2,14 +2,14 @@
 
 The text is the tree from the node that emits results down to the streams. Each input of a node shows the order in
 which its rows probe the others and the state that it keeps; an exchange stands where rows move to another stage. Pure:
-reads the plan alone, and the sizes of states if they are given. Shows no estimates of CPU or memory yet.
+reads the plan alone, and sizes of states and plans that were considered if they are given.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.text import Text
@@ -43,8 +43,23 @@ def explain_choice(query: Query, setting: str) -> str:
     return "auto: no key is shared by all inputs, so two at a time, in the order of the text"
 
 
-def explain_text(plan: PhysicalPlan, reason: str, sizes: Sizes | None = None) -> str:
-    """The plan for a reader; `reason` says why this tree, `sizes` what its states hold now."""
+class Considered(Protocol):
+    """A plan that was considered: its name and tree, its estimated cost, and whether it keeps the limits."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def plan(self) -> str: ...
+    @property
+    def cost(self) -> Any: ...
+    @property
+    def qualifies(self) -> bool: ...
+
+
+def explain_text(
+    plan: PhysicalPlan, reason: str, sizes: Sizes | None = None, considered: Sequence[Considered] = ()
+) -> str:
+    """The plan for a reader: `reason` says why this tree, `sizes` what its states hold, `considered` what else."""
     stages = _count(len(plan.stages), "stage")
     exchanges = _count(sum(len(stage.exchanges) for stage in plan.stages), "exchange")
     lines = [f"plan {plan.tree}: {stages}, {exchanges}", f"why: {reason}", ""]
@@ -52,10 +67,18 @@ def explain_text(plan: PhysicalPlan, reason: str, sizes: Sizes | None = None) ->
     # Wide, so that nothing is folded: a terminal folds long lines itself.
     Console(file=out, width=10_000, color_system=None).print(_draw_root(plan, sizes or {}))
     lines += [line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")]
+    if considered:
+        lines += ["", "considered (estimates):"]
+        width = max(len(entry.name) for entry in considered)
+        for entry in considered:
+            verdict = "" if entry.qualifies else ", beyond the limits"
+            lines.append(f"  {entry.name.ljust(width)}  {entry.plan}: {entry.cost}{verdict}")
     return "\n".join(lines) + "\n"
 
 
-def explain_json(plan: PhysicalPlan, reason: str, sizes: Sizes | None = None) -> dict[str, Any]:
+def explain_json(
+    plan: PhysicalPlan, reason: str, sizes: Sizes | None = None, considered: Sequence[Considered] = ()
+) -> dict[str, Any]:
     """The plan as plain JSON data."""
     return {
         "query": plan.query.text,
@@ -63,6 +86,16 @@ def explain_json(plan: PhysicalPlan, reason: str, sizes: Sizes | None = None) ->
         "why": reason,
         "inputs": [_input_json(plan, alias) for alias in plan.query.aliases],
         "stages": [_stage_json(plan, stage, sizes or {}) for stage in plan.stages],
+        "considered": [
+            {
+                "name": entry.name,
+                "plan": entry.plan,
+                "cpu": entry.cost.cpu,
+                "memory": entry.cost.memory,
+                "qualifies": entry.qualifies,
+            }
+            for entry in considered
+        ],
         "output": [{"name": c.name, "expression": expression_text(c.expr)} for c in plan.query.select],
     }
 

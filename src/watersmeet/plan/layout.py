@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -35,6 +36,7 @@ from watersmeet.plan.routes import Hop, Keys, choose_routes
 from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
 
 Fields = tuple[tuple[str, pa.DataType], ...]
+Orders = tuple[tuple[int, ...], ...]  # for each input of a join, the order in which its rows probe the others
 
 _EXACT_TYPES = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
 
@@ -44,17 +46,22 @@ def has_exact_hash(types: tuple[pa.DataType, ...]) -> bool:
     return len(types) == 1 and any(check(types[0]) for check in _EXACT_TYPES)
 
 
-def lay_out(query: Query, tree: Tree) -> PhysicalPlan:
-    """The physical plan of `query` in the shape of `tree`."""
+def lay_out(query: Query, tree: Tree, orders: Mapping[Join, Orders] | None = None) -> PhysicalPlan:
+    """The physical plan of `query` in the shape of `tree`.
+
+    `orders` may say, for each join of the tree and each of its inputs, in which order that input's rows probe the
+    others; the order of the text where it does not.
+    """
     assert isinstance(tree, Join)
-    return _Layout(query).plan(tree)
+    return _Layout(query, orders or {}).plan(tree)
 
 
 class _Layout:
     """Walks a tree once and collects stages and ports."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query, orders: Mapping[Join, Orders]) -> None:
         self.query = query
+        self.probe_orders = orders
         self.timed = any(isinstance(entry.window, Range) for entry in query.inputs)
         self.stages: list[AnyStage] = []
         self.leaves: list[LeafPort] = []
@@ -114,18 +121,21 @@ class _Layout:
             keep = {column for column in wanted if column.alias in child.aliases}
             keep |= {self._key_column(key, child.aliases) for key in keys}
             inputs.append(self._input(child, keys, frozenset(keep), nodes, ports))
-        everyone = range(len(inputs))
         node = Node(
             id=self._new_id(),
             tree=str(tree),
             inputs=tuple(inputs),
-            orders=tuple(tuple(j for j in everyone if j != i) for i in everyone),
+            orders=self._orders(tree),
             predicates=predicates,
             exact_hash=has_exact_hash(tuple(key.type for key in keys)),
             out_fields=self._fields(tree.aliases, above, timed=self.timed and not is_root),
         )
         nodes.append(node)
         return node.id
+
+    def _orders(self, tree: Join) -> Orders:
+        everyone = range(len(tree.children))
+        return self.probe_orders.get(tree, tuple(tuple(j for j in everyone if j != i) for i in everyone))
 
     def _input(
         self, child: Tree, keys: tuple[KeyClass, ...], keep: frozenset[Column], nodes: list[Node], ports: list[int]
@@ -177,7 +187,7 @@ class _Layout:
     def _routed(self, tree: Join, above: frozenset[Column], exchanges: tuple[Exchange, ...]) -> str:
         """Lay out `tree` as a routed join: a stage for each hop; the id of the join."""
         parts = tuple(child.aliases for child in tree.children)
-        routes = choose_routes(self.query, parts)
+        routes = choose_routes(self.query, parts, self._orders(tree))
         predicates = self._whole(tree.aliases, parts)
         wanted = above | {column for expr in predicates for column in columns_of(expr)}
         fields = [self._fields(part, frozenset(c for c in wanted if c.alias in part), self.timed) for part in parts]

@@ -23,12 +23,14 @@ class Hop:
     rest: Keys
 
 
-def choose_routes(query: Query, parts: tuple[frozenset[str], ...]) -> tuple[tuple[Hop, ...], ...]:
-    """For each of `parts`, its hops through the others: the first in the order of the text that an equality reaches."""
+def choose_routes(
+    query: Query, parts: tuple[frozenset[str], ...], orders: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[Hop, ...], ...]:
+    """For each of `parts`, its hops through the others: in the order wanted, as far as equalities reach."""
     kept: list[list[Keys]] = [[] for _ in parts]
     routes = []
     for origin, part in enumerate(parts):
-        bound, waiting, route = part, [j for j in range(len(parts)) if j != origin], []
+        bound, waiting, route = part, list(orders[origin]), []
         while waiting:
             j = next(j for j in waiting if _between(query, bound, parts[j]))
             shared = _between(query, bound, parts[j])

@@ -103,7 +103,7 @@ def in_memory(query: Query, plan: str, routing: Routing) -> Checkpoint:
 
 
 def open_checkpoint(
-    layout: Layout, query: Query, plan: str, routing: Routing, waiting: tuple[Folder, ...]
+    layout: Layout, query: Query, plan: str, why: str, routing: Routing, waiting: tuple[Folder, ...]
 ) -> Checkpoint:
     """Take hold of the checkpoint, made new if there is none.
 
@@ -115,7 +115,8 @@ def open_checkpoint(
         identity = identify(query)
         table = FileTable.open(layout.state)
         if table is None:
-            table = FileTable.create(layout.state, Manifest(0, identity, plan, routing))
+            decision = {"decision": "plan", "plan": plan, "reason": why, "version": 0}
+            table = FileTable.create(layout.state, Manifest(0, identity, plan, routing, decisions=(decision,)))
         _refuse_unfit(table.manifest, identity, plan, routing)
         for folder in (layout.segments, *waiting):
             folder.make()

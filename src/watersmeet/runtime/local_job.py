@@ -10,27 +10,28 @@ from watersmeet.config import Job
 from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
 from watersmeet.plan.layout import lay_out
-from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import Layout, in_memory, open_checkpoint, refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report
 from watersmeet.runtime.local import LocalRun, run_batches
 from watersmeet.runtime.local_sources import FileSource, LocalSource
 from watersmeet.runtime.outputs import Outputs
+from watersmeet.runtime.planning import plan_run
 
 
 def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False, clock: Clock | None = None) -> None:
     """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch."""
     streams = job.streams()
     query = bind(job.query, streams)
-    plan = lay_out(query, choose_tree(query, job.adapt.plan))
+    layout = None if job.run.checkpoint is None else Layout(job.run.checkpoint, job.run.cache)
+    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.memory, layout)
+    plan = lay_out(query, chosen.tree, chosen.orders)
     sources: dict[str, LocalSource] = {}
     for name in plan.streams:
         source = job.sources[name]
         assert source.path is not None, "the job file was checked"
         sources[name] = FileSource(streams[name], source.path, source.format, source.options)
     routing = Routing.even(job.run.groups, job.run.slots)
-    layout = None if job.run.checkpoint is None else Layout(job.run.checkpoint, job.run.cache)
     owner = uuid.uuid4().hex if layout is None else layout.home.path()
     outputs = Outputs.of(job.sink.format, job.sink.path, job.sink.late, owner)
     if layout is None:
@@ -39,7 +40,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
         checkpoint = in_memory(query, plan.tree, routing)
     else:
         refuse_made_on_spark(layout)
-        checkpoint = open_checkpoint(layout, query, plan.tree, routing, outputs.waiting_folders)
+        checkpoint = open_checkpoint(layout, query, plan.tree, chosen.reason, routing, outputs.waiting_folders)
     run = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
     report({"event": "start", "plan": plan.tree})
     try:

@@ -18,10 +18,10 @@ from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
-from watersmeet.plan.layout import lay_out
-from watersmeet.plan.tree import choose_tree
+from watersmeet.runtime.checkpoint import Layout
 from watersmeet.runtime.events import Report
 from watersmeet.runtime.local_sources import csv_header, list_files, missing_path, probe_files
+from watersmeet.runtime.planning import plan_run
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.query import StreamWriter
 from watersmeet.state.files import is_local, local_path
@@ -41,13 +41,15 @@ logger.gateway.level = off
 def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False) -> None:
     """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch."""
     query = bind(job.query, job.streams())
-    plan = lay_out(query, choose_tree(query, job.adapt.plan))
-    for name in plan.streams:
+    assert job.run.checkpoint is not None, "the job file was checked"
+    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.memory, Layout(job.run.checkpoint))
+    streams = {entry.stream.name for entry in query.inputs}
+    for name in sorted(streams):
         _check_files(job.sources[name])
     with _session(job.spark) as session:
         try:
-            frames = {name: _open(session, job.sources[name]) for name in plan.streams}
-            writer = StreamWriter(query, frames).format(job.sink.format).report(report)
+            frames = {name: _open(session, job.sources[name]) for name in streams}
+            writer = StreamWriter(query, frames, job.stats).format(job.sink.format).report(report)
             settings = {
                 "path": job.sink.path,
                 "latePath": job.sink.late,
@@ -59,7 +61,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "cache": job.run.cache,
             }
             writer.options(**{name: value for name, value in settings.items() if value is not None})
-            report({"event": "start", "plan": plan.tree})
+            report({"event": "start", "plan": str(chosen.tree)})
             run = writer.trigger(**_trigger(job.run.trigger)).start()
         except SPARK_ERRORS as error:
             raise translate(error) from error

@@ -25,15 +25,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, did_you_mean
 from watersmeet.model.quantities import parse_bytes
 from watersmeet.model.routing import Routing
-from watersmeet.plan.explain import explain_choice, explain_text
+from watersmeet.optimize.choose import ChosenPlan, Statistics
+from watersmeet.plan.explain import explain_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.batch import StreamReport, TaskReport, commit_batch, context_of
 from watersmeet.runtime.checkpoint import Checkpoint, Layout, open_checkpoint, refuse_made_locally
 from watersmeet.runtime.events import Event, Report, batch_event, end_event, silent
 from watersmeet.runtime.outputs import FORMATS, Outputs
+from watersmeet.runtime.planning import plan_run
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.sources import UnionLayout, unite
@@ -55,9 +56,10 @@ BatchFunction = Callable[[DataFrame, int], None]
 class StreamWriter:
     """How a query runs and where its results go. Each method returns the writer itself, as in PySpark."""
 
-    def __init__(self, query: Query, frames: Mapping[str, DataFrame]) -> None:
+    def __init__(self, query: Query, frames: Mapping[str, DataFrame], statistics: Statistics | None = None) -> None:
         self._query = query
         self._frames = frames
+        self._statistics = statistics
         self._format = "parquet"
         self._options: dict[str, str] = {}
         self._function: BatchFunction | None = None
@@ -133,8 +135,10 @@ class StreamWriter:
             raise JobError(f"{slots} slots cannot share {groups} groups", detail="Each slot needs at least one group.")
         memory = self._options.get("memory")
         asked = self._options.get("plan", "auto")
-        physical = lay_out(self._query, choose_tree(self._query, asked))
+        memory_bytes = None if memory is None else parse_bytes(memory, "memory")
         layout = Layout(where, self._options.get("cache"))
+        chosen = plan_run(self._query, asked, self._statistics, memory_bytes, layout)
+        physical = lay_out(self._query, chosen.tree, chosen.orders)
         late = self._options.get("latePath")
         if self._function is not None:
             outputs = Outputs.waiting_only(layout.results, late, layout.home.path())
@@ -143,7 +147,7 @@ class StreamWriter:
         union, columns = unite(physical, self._frames, self._wanted(physical, late))
         _use_this_python(union.sparkSession)
         checkpoint = open_checkpoint(
-            layout, self._query, physical.tree, Routing.even(groups, slots), outputs.waiting_folders
+            layout, self._query, physical.tree, chosen.reason, Routing.even(groups, slots), outputs.waiting_folders
         )
         try:
             refuse_made_locally(checkpoint.manifest)
@@ -152,13 +156,13 @@ class StreamWriter:
             raise
         run = SparkRun(
             plan=physical,
-            why=explain_choice(self._query, asked),
+            chosen=chosen,
             checkpoint=checkpoint,
             layout=layout,
             union_layout=columns,
             outputs=outputs,
             function=self._function,
-            memory_bytes=None if memory is None else parse_bytes(memory, "memory"),
+            memory_bytes=memory_bytes,
             report=self._report,
         )
         writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", layout.spark)
@@ -195,7 +199,7 @@ class SparkRun:
     def __init__(
         self,
         plan: PhysicalPlan,
-        why: str,
+        chosen: ChosenPlan,
         checkpoint: Checkpoint,
         layout: Layout,
         union_layout: UnionLayout,
@@ -205,7 +209,7 @@ class SparkRun:
         report: Report,
     ) -> None:
         self._plan = plan
-        self._why = why
+        self._chosen = chosen
         self._checkpoint = checkpoint
         self._layout = layout
         self._union_layout = union_layout
@@ -351,7 +355,7 @@ class SparkRun:
         return self._checkpoint.manifest.plan
 
     def explain(self) -> str:
-        return explain_text(self._plan, self._why)
+        return explain_text(self._plan, self._chosen.reason, considered=self._chosen.alternatives)
 
     def decisions(self) -> list[Mapping[str, Any]]:
         """What was decided while the query ran, and why."""
