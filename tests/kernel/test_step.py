@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.kernel.hashing import hash_keys
+from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.prepare import prepare, set_late_apart
 from watersmeet.kernel.step import _chunks, join_step
 from watersmeet.lang.binder import bind
@@ -54,7 +55,10 @@ def step(
         join_step(
             node,
             [rows_of(plan, alias, new.get(alias, []), schema) for alias in aliases],
-            [[rows_of(plan, alias, segment, schema) for segment in (kept or {}).get(alias, [])] for alias in aliases],
+            [
+                [Indexed.of(rows_of(plan, alias, segment, schema)) for segment in (kept or {}).get(alias, [])]
+                for alias in aliases
+            ],
             **options,
         )
     )
@@ -197,7 +201,7 @@ def test_segments_may_be_slices() -> None:
     (node,) = plan.stages[0].nodes
     assert isinstance(node, Node)
     kept = rows_of(plan, "B", [(k, 10 * k, 0) for k in range(6)])
-    pieces = [kept.slice(0, 2), kept.slice(2, 0), kept.slice(2, 4)]
+    pieces = [Indexed.of(kept.slice(start, rows)) for start, rows in ((0, 2), (2, 0), (2, 4))]
     new = rows_of(plan, "A", [(k, k, 0) for k in range(8)])
     nothing = rows_of(plan, "B", [])
     found = [chunk for start in range(8) for chunk in join_step(node, [new.slice(start, 1), nothing], [[], pieces])]

@@ -52,7 +52,7 @@ def file_of(segments: FileSegments, segment: Segment) -> Path:
 
 
 def test_what_is_written_is_read(segments: FileSegments, written: Segment, rows: pa.RecordBatch, state: State) -> None:
-    assert segments.read(written).equals(rows)
+    assert segments.read(written).rows.equals(rows)
     path = file_of(segments, written)
     assert (written.bytes, written.crc32) == (path.stat().st_size, zlib.crc32(path.read_bytes()))
     assert (written.rows, written.state, written.batch, written.groups_at_birth) == (50, state.name, 7, 3)
@@ -139,13 +139,13 @@ def test_a_repaired_file_is_read_though_a_cache_had_the_damaged_one(
     with pytest.raises(ResourceError, match="is corrupt"):
         segments.read(written)
     path.write_bytes(sound)
-    assert segments.read(written).equals(rows)
+    assert segments.read(written).rows.equals(rows)
 
 
 def test_memory_has_the_same_face(rows: pa.RecordBatch, state: State) -> None:
     segments = MemorySegments()
     segment = segments.write(rows, state, ((0, 3),), 7)
-    assert segments.read(segment) is rows
+    assert segments.read(segment).rows is rows
     assert segments.names() == [referenced_name(segment)]
     segments.delete(referenced_name(segment))
     segments.delete(referenced_name(segment))

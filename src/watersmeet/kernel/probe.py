@@ -1,4 +1,4 @@
-"""Search and expand: find runs of equal hashes in a sorted segment, and spell runs out as row numbers."""
+"""Number the distinct hashes of a batch, and spell runs of rows out as row numbers."""
 
 from __future__ import annotations
 
@@ -26,23 +26,6 @@ def number_distinct(columns: Sequence[UInt64Array]) -> tuple[UInt64Array, list[I
     number[order] = np.cumsum(first) - 1
     ends = np.cumsum([len(column) for column in columns])
     return ordered[first], np.split(number, ends[:-1])
-
-
-def find_runs(needles: UInt64Array, values: UInt64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Which `needles` (sorted) occur in `values` (sorted), and the first row and number of rows of each.
-
-    >>> find_runs(np.array([1, 4, 9], np.uint64), np.array([1, 1, 9], np.uint64))
-    (array([0, 2]), array([0, 2]), array([2, 1]))
-    """
-    if not len(values) or not len(needles):
-        nothing = np.empty(0, dtype=np.int64)
-        return nothing, nothing, nothing
-    first = np.searchsorted(values, needles)
-    np.minimum(first, len(values) - 1, out=first)
-    found = np.flatnonzero(values[first] == needles)
-    start = first[found]
-    end = np.searchsorted(values, needles[found], side="right")
-    return found, start, end - start
 
 
 def expand(starts: Int64Array, counts: Int64Array) -> tuple[Int64Array, Int64Array]:

@@ -31,7 +31,8 @@ import pyarrow.compute as pc
 
 from watersmeet.kernel.evaluate import matches
 from watersmeet.kernel.hashing import UInt64Array
-from watersmeet.kernel.probe import expand, find_runs, number_distinct
+from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.probe import expand, number_distinct
 from watersmeet.kernel.rows import Int64Array, concat, hashes, take
 from watersmeet.kernel.window import Lifetimes, lifetimes
 from watersmeet.model.expressions import columns_of
@@ -44,7 +45,7 @@ CHUNK_ROWS = 262_144
 def join_step(
     node: Node,
     new: Sequence[pa.RecordBatch],
-    kept: Sequence[Sequence[pa.RecordBatch]],
+    kept: Sequence[Sequence[Indexed]],
     chunk_rows: int = CHUNK_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """The combinations that the rows `new` (a batch for each input) add, given the rows `kept` (segments for each).
@@ -67,7 +68,7 @@ def join_step(
 class _Search:
     """Narrows the distinct new hashes to those that every input holds, and remembers where old rows were found."""
 
-    def __init__(self, new_hashes: Sequence[UInt64Array], kept: Sequence[Sequence[pa.RecordBatch]]) -> None:
+    def __init__(self, new_hashes: Sequence[UInt64Array], kept: Sequence[Sequence[Indexed]]) -> None:
         self.kept = kept
         self.distinct, self.positions = number_distinct(new_hashes)
         self.is_new = []
@@ -81,14 +82,14 @@ class _Search:
 
     def narrow(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         alive = np.ones(len(self.distinct), dtype=bool)
-        sizes = [sum(segment.num_rows for segment in segments) for segments in self.kept]
+        sizes = [sum(segment.rows.num_rows for segment in segments) for segments in self.kept]
         for j in np.argsort(sizes, kind="stable"):
             # Old rows of j matter only to new rows of another input.
             wanted = np.flatnonzero(alive & (self.inputs_with_new > self.is_new[j]))
             needles = self.distinct[wanted]
             present = self.is_new[j].copy()
             for segment in self.kept[j]:
-                which, start, count = find_runs(needles, hashes(segment))
+                which, start, count = segment.find(needles)
                 numbers = wanted[which]
                 present[numbers] = True
                 self.found[j].append((numbers, start, count))
@@ -106,7 +107,7 @@ class _Search:
             if not keep.any():
                 continue
             run, row = expand(start[keep], count[keep])
-            pieces.append(take(segment, row))
+            pieces.append(take(segment.rows, row))
             keys.append(numbers[keep][run])
         old_rows = sum(piece.num_rows for piece in pieces)
         fresh = np.flatnonzero(alive[self.positions[j]])

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel.rows import hash_slice, merge_sorted, take
+from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.rows import merge_sorted, take
 from watersmeet.kernel.window import expiry
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment
@@ -25,13 +26,13 @@ class SlotState:
         self.owned = context.routing.owned_by(slot)
         self.added: list[Segment] = []
         self.released: list[tuple[str, tuple[GroupRange, ...]]] = []
-        self._slices: dict[str, list[tuple[Segment, list[pa.RecordBatch]]]] = {}
+        self._slices: dict[str, list[tuple[Segment, list[Indexed]]]] = {}
 
-    def kept(self, state: State) -> list[pa.RecordBatch]:
+    def kept(self, state: State) -> list[Indexed]:
         """The slot's slices of the segments of `state`, as they were before this batch."""
         return [piece for _, pieces in self._load(state) for piece in pieces]
 
-    def _load(self, state: State) -> list[tuple[Segment, list[pa.RecordBatch]]]:
+    def _load(self, state: State) -> list[tuple[Segment, list[Indexed]]]:
         if state.name not in self._slices:
             loaded = []
             for segment in self.context.segments[state.name]:
@@ -39,7 +40,7 @@ class SlotState:
                 if mine.groups:
                     whole = self.segments.read(segment)
                     ranges = map(self.context.routing.hash_range, mine.groups)
-                    loaded.append((mine, [hash_slice(whole, low, high) for low, high in ranges]))
+                    loaded.append((mine, [whole.within(low, high) for low, high in ranges]))
             self._slices[state.name] = loaded
         return self._slices[state.name]
 
@@ -54,7 +55,7 @@ class SlotState:
             candidates.append(Candidate("", rows.num_rows, rows.nbytes, newest))
         waiting = rows.num_rows > 0
         for names in choose_merges(candidates, state, until):
-            pieces = [piece for name in names if name for piece in loaded[name][1]]
+            pieces = [piece.part for name in names if name for piece in loaded[name][1]]
             if "" in names:
                 pieces.append(rows)
                 waiting = False

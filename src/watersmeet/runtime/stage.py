@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.kernel.evaluate import evaluate
+from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import concat, merge_sorted, sort_by_hash
 from watersmeet.kernel.step import join_step
@@ -115,7 +116,7 @@ def _run_hop(task: _Task, stage: RoutedStage, arrived: Arrived) -> Outcome:
     fresh = {insert.state.name: arrived.at(insert.port, insert.state) for insert in stage.inserts}
     if stage.hop > 0:
         fresh = {
-            name: merge_sorted([task.state.segments.read(entry) for entry in entries], task.schema_of(name))
+            name: merge_sorted([task.state.segments.read(entry).rows for entry in entries], task.schema_of(name))
             for name, entries in arrived.told.items()
         }
     answers = []
@@ -125,7 +126,7 @@ def _run_hop(task: _Task, stage: RoutedStage, arrived: Arrived) -> Outcome:
         rows_in += partial.num_rows
         kept = task.state.kept(probe.state)
         if probe.sees_new and probe.state.name in fresh:
-            kept = [*kept, fresh[probe.state.name]]
+            kept = [*kept, Indexed.of(fresh[probe.state.name])]
         nothing = concat([], probe.state.schema)
         answers.append((join_step(probe.node, [partial, nothing], [[], kept]), probe.exchanges))
     rows = task.pass_on(answers)

@@ -49,40 +49,6 @@ def is_temporary(name: str) -> bool:
     return name.startswith(_TEMPORARY)
 
 
-class _Summed:
-    """A sink that keeps the CRC-32 and the length of what passes through it."""
-
-    def __init__(self, sink: Any) -> None:
-        self.sink = sink
-        self.crc32 = 0
-        self.length = 0
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        self.crc32 = zlib.crc32(view, self.crc32)
-        self.length += view.nbytes
-        self.sink.write(view)
-        return view.nbytes
-
-    def tell(self) -> int:
-        return self.length
-
-    def flush(self) -> None:
-        self.sink.flush()
-
-    def close(self) -> None:
-        """The owner of the sink closes it."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """What was written: its length and checksum."""
-
-    bytes: int
-    crc32: int
-
-
 @dataclass(frozen=True)
 class Folder:
     """A folder at `address`. `cache` is a local folder for copies of remote files (or of local ones, if given)."""
@@ -114,7 +80,7 @@ class Folder:
             filesystem, path = self._remote()
             filesystem.create_dir(path, recursive=True)
 
-    def write(self, name: str, fill: Callable[[Any], None], midway: str | None = None) -> Written:
+    def write(self, name: str, fill: Callable[[Any], None], midway: str | None = None) -> None:
         """Write the file `name`: `fill` gets a sink. It appears whole or not at all.
 
         `midway` names a fault point to pass between the bytes and the final name.
@@ -122,15 +88,13 @@ class Folder:
         if not self.local:
             filesystem, path = self._remote(name)
             with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
-                summed = _Summed(stream)
-                fill(summed)
-            return Written(summed.length, summed.crc32)
+                fill(stream)
+            return
         temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
             with disk_errors("write", self.path(name)):
                 with open(temporary, "wb") as stream:
-                    summed = _Summed(stream)
-                    fill(summed)
+                    fill(stream)
                 if midway:
                     faults.reach(midway)
                 os.rename(temporary, self.path(name))
@@ -138,7 +102,6 @@ class Folder:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-        return Written(summed.length, summed.crc32)
 
     def put_if_absent(self, name: str, data: bytes, midway: str | None = None) -> None:
         """Write `data` as the file `name`, on disk before it shows, or raise `StateConflictError` if there is one."""

@@ -1,6 +1,7 @@
 """Segments as files: Arrow IPC files, opened by any Arrow reader, memory-mapped when read.
 
-The schema's metadata carries the format version and the name of the state; the manifest carries the checksum. A process
+The schema's metadata carries the format version and the name of the state; the manifest carries the checksum. Beside
+the columns of the state a file has the directory of its hashes (`kernel/indexed.py`) in the column `#d`. A process
 checks a file's checksum the first time it opens it, and not again, so that a batch does not read all of the state.
 """
 
@@ -10,6 +11,7 @@ import json
 import os
 import uuid
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, ResourceError
+from watersmeet.kernel.indexed import Indexed, make_directory
+from watersmeet.kernel.rows import hashes
 from watersmeet.kernel.window import NEVER, expiry
 from watersmeet.model.routing import GroupRange, count_groups
 from watersmeet.model.segments import Segment
@@ -24,6 +28,7 @@ from watersmeet.plan.physical import State
 from watersmeet.state.files import Folder
 
 FORMAT = 1
+DIRECTORY_FIELD = "#d"
 _METADATA_KEY = b"watersmeet"
 
 # Files of this process that were found sound, by their path and size. Bounded by what one run reads.
@@ -49,6 +54,40 @@ def describe_segment(
     )
 
 
+def _with_directory(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """`batch` with its directory as one column more, which is long enough: it has at most one entry a row."""
+    starts = make_directory(hashes(batch))
+    column = np.zeros(batch.num_rows, dtype=np.int32)
+    column[: len(starts)] = starts
+    return batch.append_column(DIRECTORY_FIELD, pa.array(column))
+
+
+class _Summed:
+    """A sink that keeps the CRC-32 and the length of what passes through it to another."""
+
+    def __init__(self) -> None:
+        self.sink: Any = None
+        self.crc32 = 0
+        self.length = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        self.crc32 = zlib.crc32(view, self.crc32)
+        self.length += view.nbytes
+        self.sink.write(view)
+        return view.nbytes
+
+    def tell(self) -> int:
+        return self.length
+
+    def flush(self) -> None:
+        self.sink.flush()
+
+    def close(self) -> None:
+        """The owner of the sink closes it."""
+
+
 class FileSegments:
     """Writes and reads the segments of a checkpoint."""
 
@@ -58,18 +97,20 @@ class FileSegments:
     def write(self, batch: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], number: int) -> Segment:
         entry = describe_segment(batch, state, groups, number, f"{number:08d}-{uuid.uuid4().hex[:16]}")
         header = json.dumps({"format": FORMAT, "state": state.name}).encode()
-        schema = batch.schema.with_metadata({_METADATA_KEY: header})
+        content = _with_directory(batch).replace_schema_metadata({_METADATA_KEY: header})
+        summed = _Summed()
 
         def fill(sink: Any) -> None:
-            with pa.PythonFile(sink, mode="w") as out, pa.ipc.new_file(out, schema) as writer:
-                writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+            summed.sink = sink
+            with pa.PythonFile(summed, mode="w") as out, pa.ipc.new_file(out, content.schema) as writer:
+                writer.write_batch(content)
 
         faults.reach("before-segment")
-        written = self.folder.write(_file_name(entry.id), fill, midway="in-segment")
+        self.folder.write(_file_name(entry.id), fill, midway="in-segment")
         faults.reach("after-segment")
-        return Segment(**{**entry.__dict__, "bytes": written.bytes, "crc32": written.crc32})
+        return replace(entry, bytes=summed.length, crc32=summed.crc32)
 
-    def read(self, segment: Segment) -> pa.RecordBatch:
+    def read(self, segment: Segment) -> Indexed:
         name = _file_name(segment.id)
         try:
             source = self.folder.open(name)
@@ -84,7 +125,9 @@ class FileSegments:
         header = json.loads(reader.schema.metadata[_METADATA_KEY])
         if header["format"] > FORMAT:
             raise newer_format(f'segment "{segment.id}"', header["format"], FORMAT)
-        return reader.get_batch(0).replace_schema_metadata(None)
+        content = reader.get_batch(0).replace_schema_metadata(None)
+        place = content.schema.get_field_index(DIRECTORY_FIELD)
+        return Indexed(content.remove_column(place), content.column(place).to_numpy())
 
     def _check(self, segment: Segment, source: pa.NativeFile, path: str) -> None:
         mark = (path, segment.crc32)
@@ -114,14 +157,14 @@ class MemorySegments:
     """Segments of a run without a checkpoint: kept as they are, by id."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, pa.RecordBatch] = {}
+        self._rows: dict[str, Indexed] = {}
 
     def write(self, batch: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], number: int) -> Segment:
         entry = describe_segment(batch, state, groups, number, uuid.uuid4().hex)
-        self._rows[entry.id] = batch
+        self._rows[entry.id] = Indexed.of(batch)
         return entry
 
-    def read(self, segment: Segment) -> pa.RecordBatch:
+    def read(self, segment: Segment) -> Indexed:
         return self._rows[segment.id]
 
     def names(self) -> list[str]:

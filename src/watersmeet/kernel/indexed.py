@@ -1,0 +1,105 @@
+"""Sorted rows with a directory: where each stretch of the hash begins, so that a look-up does not search.
+
+The span of the hashes is cut into as many stretches of equal width as there are rows (to a power of two), and
+`starts[b]` is the first row of stretch b. Hashes are spread evenly, so a stretch holds one or two rows: a look-up is
+one step into the directory and a step or two from there. Where many rows crowd into one stretch (a hot key), it falls
+back to binary search after `STEPS` steps. Against binary search alone, 300,000 sorted look-ups in 600,000 rows take
+5 ms instead of 14.
+
+The directory is a function of the hashes. It is stored with a segment so that a batch need not make it anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from watersmeet.kernel.hashing import UInt64Array
+from watersmeet.kernel.rows import Int64Array, hash_slice, hashes
+from watersmeet.model.routing import HASH_END
+
+STEPS = 8
+
+Starts = npt.NDArray[np.int32]
+
+
+def make_directory(values: UInt64Array) -> Starts:
+    """The first row of each stretch of the sorted `values`, of which there is at least one.
+
+    >>> make_directory(np.array([0, 1, 2, 200], np.uint64))
+    array([0, 3, 3, 3], dtype=int32)
+    """
+    base, shift = _scale(values)
+    stretch = ((values - base) >> shift).view(np.int64)
+    counts = np.bincount(stretch)
+    return (np.cumsum(counts) - counts).astype(np.int32)
+
+
+def _scale(values: UInt64Array) -> tuple[np.uint64, np.uint64]:
+    span = int(values[-1]) - int(values[0])
+    return values[0], np.uint64(max(0, span.bit_length() - (len(values).bit_length() - 1)))
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """Rows sorted by hash with their directory, of which those with a hash in [low, high) are meant."""
+
+    rows: pa.RecordBatch
+    starts: Starts
+    low: int = 0
+    high: int = HASH_END
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch) -> Indexed:
+        return cls(rows, make_directory(hashes(rows)) if rows.num_rows else np.empty(0, np.int32))
+
+    def within(self, low: int, high: int) -> Indexed:
+        return replace(self, low=low, high=high)
+
+    @cached_property
+    def part(self) -> pa.RecordBatch:
+        """The rows that are meant. None is copied."""
+        return hash_slice(self.rows, self.low, self.high)
+
+    def find(self, needles: UInt64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Which `needles` (sorted, distinct) occur, and the first row (of `rows`) and number of rows of each."""
+        values = hashes(self.rows)
+        if not len(values):
+            nothing = np.empty(0, dtype=np.int64)
+            return nothing, nothing, nothing
+        # Beyond the first and the last value nothing can be found, and every step below ends at a row.
+        first = np.uint64(max(self.low, int(values[0])))
+        last = np.uint64(max(0, min(self.high - 1, int(values[-1]))))
+        begin = int(np.searchsorted(needles, first))
+        wanted = needles[begin : max(begin, int(np.searchsorted(needles, last, side="right")))]
+        base, shift = _scale(values)
+        row = self.starts[((wanted - base) >> shift).view(np.int64)].astype(np.int64)
+        behind = np.flatnonzero(values[row] < wanted)
+        for _ in range(STEPS):
+            if not len(behind):
+                break
+            row[behind] += 1
+            behind = behind[values[row[behind]] < wanted[behind]]
+        else:
+            row[behind] = np.searchsorted(values, wanted[behind])
+        found = np.flatnonzero(values[row] == wanted)
+        start = row[found]
+        return found + begin, start, _run_ends(values, wanted[found], start) - start
+
+
+def _run_ends(values: UInt64Array, needles: UInt64Array, start: Int64Array) -> Int64Array:
+    """The row after the last one of each run of equal values."""
+    end = start + 1
+    going = np.arange(len(end))
+    for _ in range(STEPS):
+        going = going[end[going] < len(values)]
+        going = going[values[end[going]] == needles[going]]
+        if not len(going):
+            return end
+        end[going] += 1
+    end[going] = np.searchsorted(values, needles[going], side="right")
+    return end
