@@ -17,7 +17,6 @@ from watersmeet.demo.streams import SCHEMAS, make_rows, rows_of
 
 
 def test_ends_with_the_exact_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("duckdb")
     assert main(["demo", "--runtime", "local", "--seconds", "3", "--keep", str(tmp_path / "kept")]) == 0
     lines = capsys.readouterr().out.splitlines()
     results = list((tmp_path / "kept" / "out").glob("*.parquet"))
@@ -32,7 +31,6 @@ def test_ends_with_the_exact_answer(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_notices_a_missing_result_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("duckdb")
     lost: list[int] = []
 
     def lose_a_file_first(folder: Path) -> int:
@@ -50,7 +48,6 @@ def test_notices_a_missing_result_file(
 
 
 def test_a_repeated_row_is_not_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("duckdb")
     kept = tmp_path / "kept"
     assert main(["demo", "--runtime", "local", "--seconds", "1", "--keep", str(kept)]) == 0
     file = max((kept / "out").glob("*.parquet"), key=lambda file: pq.read_metadata(file).num_rows)
@@ -61,7 +58,6 @@ def test_a_repeated_row_is_not_the_answer(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_refuses_a_folder_with_something_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("duckdb")
     (tmp_path / "mine").write_text("precious")
     assert main(["demo", "--keep", str(tmp_path)]) == 2
     assert "is not an empty folder" in capsys.readouterr().err

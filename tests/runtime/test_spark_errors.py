@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import pytest
-
-from watersmeet.errors import CheckpointError, InputError, InternalError, JobError, ResourceError, WatersmeetError
-
-pytest.importorskip("pyspark")
-
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
+from watersmeet.errors import CheckpointError, InputError, InternalError, JobError, ResourceError, WatersmeetError
 from watersmeet.runtime.spark.errors import translate
 
 TRACE = "\tat org.apache.spark.Somewhere.run(Somewhere.scala:1)\n"
