@@ -398,6 +398,19 @@ CASES = [
 ]
 
 
+def _by_plan(name: str, plan: str, id: str) -> Conformance:
+    return replace(next(case for case in CASES if case.id == name), plan=plan, id=id)
+
+
+CASES += [
+    _by_plan("a chain with two keys", "mjoin", "a chain with two keys as one routed join"),
+    _by_plan("a clique of three keys", "mjoin", "a clique of three keys as one routed join"),
+    _by_plan("a bushy tree", "mjoin", "windows over a routed join of four"),
+    _by_plan("a bushy tree", "((A B C) D)", "a routed join below another"),
+    _by_plan("a bushy tree", "((A B) C D)", "a routed join above another"),
+]
+
+
 def _midnight(day: date | None) -> datetime | None:
     return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC)
 

@@ -103,9 +103,9 @@ def in_memory(query: Query, plan: str, routing: Routing) -> Checkpoint:
 
 
 def open_checkpoint(
-    layout: Layout, query: Query, plan: str, why: str, routing: Routing, waiting: tuple[Folder, ...]
+    layout: Layout, query: Query, plan: str, routing: Routing, waiting: tuple[Folder, ...], why: str = ""
 ) -> Checkpoint:
-    """Take hold of the checkpoint, made new if there is none.
+    """Take hold of the checkpoint, made new if there is none; then `why` is recorded as the reason for the plan.
 
     An existing one must be of this query, plan and number of groups; another number of slots only changes routing.
     """

@@ -40,7 +40,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
         checkpoint = in_memory(query, plan.tree, routing)
     else:
         refuse_made_on_spark(layout)
-        checkpoint = open_checkpoint(layout, query, plan.tree, chosen.reason, routing, outputs.waiting_folders)
+        checkpoint = open_checkpoint(layout, query, plan.tree, routing, outputs.waiting_folders, chosen.reason)
     run = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
     report({"event": "start", "plan": plan.tree})
     try:

@@ -147,7 +147,7 @@ class StreamWriter:
         union, columns = unite(physical, self._frames, self._wanted(physical, late))
         _use_this_python(union.sparkSession)
         checkpoint = open_checkpoint(
-            layout, self._query, physical.tree, chosen.reason, Routing.even(groups, slots), outputs.waiting_folders
+            layout, self._query, physical.tree, Routing.even(groups, slots), outputs.waiting_folders, chosen.reason
         )
         try:
             refuse_made_locally(checkpoint.manifest)
