@@ -38,7 +38,7 @@ from watersmeet.kernel.window import Lifetimes, lifetimes
 from watersmeet.model.expressions import columns_of
 from watersmeet.plan.physical import HASH_FIELD, Node
 
-# Candidates expanded at once. On the benchmark's 3-way join, chunks of 64K to 1M rows ran within 3 % of each other.
+# Candidates expanded at once: bounds the memory that a hot key takes, and is large enough to hide the cost of a call.
 CHUNK_ROWS = 262_144
 
 
