@@ -8,7 +8,7 @@ can be evaluated on any batch that holds the columns `"alias.name"`. Functions a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -77,18 +77,6 @@ def columns_of(expr: Expr) -> Iterator[Column]:
 def aliases_of(expr: Expr) -> frozenset[str]:
     """The query inputs that `expr` reads."""
     return frozenset(column.alias for column in columns_of(expr))
-
-
-def substitute(expr: Expr, mapping: dict[Column, Expr]) -> Expr:
-    """`expr` with columns replaced by what `mapping` gives for them."""
-    match expr:
-        case Column():
-            return mapping.get(expr, expr)
-        case Call() | PythonCall():
-            return replace(expr, args=tuple(substitute(arg, mapping) for arg in expr.args))
-        case Cast():
-            return replace(expr, arg=substitute(expr.arg, mapping))
-    return expr
 
 
 def describe(expr: Expr) -> str:
