@@ -22,10 +22,12 @@ from watersmeet.model.quantities import parse_duration
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
-from watersmeet.optimize.choose import ChosenPlan, Statistics, choose_plan
+from watersmeet.optimize.choose import ChosenPlan, Statistics, choose_plan, graph_of
+from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.plan.explain import explain_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.picture import draw_plan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock
@@ -115,6 +117,14 @@ class _Explained:
         """How the query would run, as text."""
         chosen = self._choose(plan)
         return explain_text(self.physical(plan), chosen.reason, considered=chosen.alternatives)
+
+    def picture(self, plan: str = "auto") -> str:
+        """How the query would run, as an SVG picture with estimated rates and sizes."""
+        chosen = self._choose(plan)
+        graph = graph_of(self.query, self.statistics)
+        physical = lay_out(self.query, chosen.tree, chosen.orders)
+        source = estimate_source(graph, self.statistics)
+        return draw_plan(physical, flows(chosen.tree, graph), chosen.reason, source)
 
 
 class SparkQuery(_Explained):

@@ -27,7 +27,7 @@ def make_segment(number: int, max_expiry: int) -> Segment:
         bytes=2048,
         crc32=0,
         groups=((0, 3), (5, 6)),
-        groups_at_birth=4,
+        born=((0, 3), (5, 6)),
         min_expiry=1_000_000,
         max_expiry=max_expiry,
         batch=number,

@@ -17,8 +17,22 @@ rates = st.one_of(st.integers(1, 100), st.floats(0.01, 1000))
 widths = st.one_of(st.just(1), st.floats(0.1, 20))
 selectivities = st.one_of(st.floats(0, 1), st.floats(0, 0.05), st.sampled_from([0, 1]))
 models = st.sampled_from(
-    [NestedLoops(), HashProbes(), NestedLoops(CostConstants(compare=0.1)), HashProbes(CostConstants(2, 1, 0.5, 3))]
+    [
+        NestedLoops(),
+        HashProbes(),
+        NestedLoops(CostConstants(compare=0.1)),
+        HashProbes(CostConstants(2, 1, 0.5, 3)),
+        HashProbes(CostConstants(compare=0.3)),
+    ]
 )
+
+
+def _graph(draw: st.DrawFn, names: str, edges: dict[tuple[str, str], float]) -> JoinGraph:
+    """With any rates and windows, and for some pairs a hash that serves a part of the selectivity only."""
+    partly = {pair: share + (1 - share) * draw(st.floats(0, 1)) for pair, share in edges.items() if draw(st.booleans())}
+    return JoinGraph(
+        {name: draw(rates) for name in names}, edges, {name: draw(widths) for name in names}, hashed=partly
+    )
 
 
 @st.composite
@@ -26,14 +40,14 @@ def trees(draw: st.DrawFn, least: int = 3, most: int = 8) -> JoinGraph:
     """An acyclic, connected graph."""
     names = NAMES[: draw(st.integers(least, most))]
     edges = {(names[draw(st.integers(0, i - 1))], names[i]): draw(selectivities) for i in range(1, len(names))}
-    return JoinGraph({name: draw(rates) for name in names}, edges, {name: draw(widths) for name in names})
+    return _graph(draw, names, edges)
 
 
 @st.composite
 def stars(draw: st.DrawFn, least: int = 3, most: int = 7) -> JoinGraph:
     names = NAMES[: draw(st.integers(least, most))]
     edges = {("A", name): draw(selectivities) for name in names[1:]}
-    return JoinGraph({name: draw(rates) for name in names}, edges, {name: draw(widths) for name in names})
+    return _graph(draw, names, edges)
 
 
 @st.composite
@@ -42,7 +56,7 @@ def graphs(draw: st.DrawFn, least: int = 2, most: int = 6) -> JoinGraph:
     names = NAMES[: draw(st.integers(least, most))]
     pairs = [(a, b) for a in names for b in names if a < b]
     edges = {pair: draw(selectivities) for pair in pairs if draw(st.booleans())}
-    return JoinGraph({name: draw(rates) for name in names}, edges, {name: draw(widths) for name in names})
+    return _graph(draw, names, edges)
 
 
 def best_connected_cpu(graph: JoinGraph, model: CostModel, origin: str) -> float:
@@ -55,7 +69,8 @@ def best_connected_cpu(graph: JoinGraph, model: CostModel, origin: str) -> float
             if name not in joined and linked:
                 state = graph.rates[name] * graph.width(name)
                 results = partial * state * math.prod(edges[pair] for pair in linked)
-                costs.append(model.hop(partial, state, results) + go_on((*joined, name), results))
+                hashed = math.prod(graph.hash_share(a, name) for a in joined)
+                costs.append(model.hop(partial, state, hashed, results) + go_on((*joined, name), results))
         return min(costs) if costs else 0.0
 
     edges = {**graph.selectivities, **{(b, a): s for (a, b), s in graph.selectivities.items()}}
@@ -67,7 +82,8 @@ def order_cpu(graph: JoinGraph, model: CostModel, origin: str, order: tuple[str,
     for name in order:
         state = graph.rates[name] * graph.width(name)
         results = partial * state * math.prod(graph.selectivity(name, other) for other in joined)
-        total += model.hop(partial, state, results)
+        hashed = math.prod(graph.hash_share(name, other) for other in joined)
+        total += model.hop(partial, state, hashed, results)
         joined, partial = [*joined, name], results
     return total
 

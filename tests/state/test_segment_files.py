@@ -16,6 +16,7 @@ import pytest
 
 from watersmeet.errors import CheckpointError, ResourceError
 from watersmeet.kernel.window import NEVER
+from watersmeet.model.routing import Slice
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.state import segment_files
@@ -44,7 +45,7 @@ def segments(tmp_path: Path) -> FileSegments:
 
 @pytest.fixture
 def written(segments: FileSegments, rows: pa.RecordBatch, state: State) -> Segment:
-    return segments.write(rows, state, ((0, 3),), 7)
+    return segments.write(rows, state, Slice(((0, 3),), 3), 7)
 
 
 def file_of(segments: FileSegments, segment: Segment) -> Path:
@@ -55,7 +56,7 @@ def test_what_is_written_is_read(segments: FileSegments, written: Segment, rows:
     assert segments.read(written).rows.equals(rows)
     path = file_of(segments, written)
     assert (written.bytes, written.crc32) == (path.stat().st_size, zlib.crc32(path.read_bytes()))
-    assert (written.rows, written.state, written.batch, written.groups_at_birth) == (50, state.name, 7, 3)
+    assert (written.rows, written.state, written.batch, written.born) == (50, state.name, 7, ((0, 3),))
     assert (written.min_expiry, written.max_expiry) == (10_000_000, 10_000_049)
     assert segments.names() == [path.name]
 
@@ -67,12 +68,14 @@ def test_any_arrow_reader_opens_it(segments: FileSegments, written: Segment, row
 
 
 def test_rows_without_a_window_never_expire(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
-    segment = segments.write(rows, replace(state, windows=()), ((0, 3),), 0)
+    segment = segments.write(rows, replace(state, windows=()), Slice(((0, 3),), 3), 0)
     assert (segment.min_expiry, segment.max_expiry) == (NEVER, NEVER)
 
 
 def test_two_writes_have_two_names(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
-    assert segments.write(rows, state, ((0, 1),), 7).id != segments.write(rows, state, ((0, 1),), 7).id
+    assert (
+        segments.write(rows, state, Slice(((0, 1),), 1), 7).id != segments.write(rows, state, Slice(((0, 1),), 1), 7).id
+    )
 
 
 def flip_a_byte(path: Path) -> None:
@@ -115,7 +118,7 @@ def test_a_newer_format_is_refused(
 ) -> None:
     with monkeypatch.context() as newer:
         newer.setattr(segment_files, "FORMAT", 2)
-        segment = segments.write(rows, state, ((0, 3),), 0)
+        segment = segments.write(rows, state, Slice(((0, 3),), 3), 0)
     with pytest.raises(CheckpointError, match="was written by a newer version of watersmeet"):
         segments.read(segment)
 
@@ -132,7 +135,7 @@ def test_a_repaired_file_is_read_though_a_cache_had_the_damaged_one(
     folder = Folder(str(tmp_path / "segments"), str(tmp_path / "cache"))
     folder.make()
     segments = FileSegments(folder)
-    written = segments.write(rows, state, ((0, 3),), 0)
+    written = segments.write(rows, state, Slice(((0, 3),), 3), 0)
     path = file_of(segments, written)
     sound = path.read_bytes()
     flip_a_byte(path)
@@ -144,7 +147,7 @@ def test_a_repaired_file_is_read_though_a_cache_had_the_damaged_one(
 
 def test_memory_has_the_same_face(rows: pa.RecordBatch, state: State) -> None:
     segments = MemorySegments()
-    segment = segments.write(rows, state, ((0, 3),), 7)
+    segment = segments.write(rows, state, Slice(((0, 3),), 3), 7)
     assert segments.read(segment).rows is rows
     assert segments.names() == [referenced_name(segment)]
     segments.delete(referenced_name(segment))

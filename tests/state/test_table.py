@@ -152,7 +152,7 @@ def edit(path: Path, **changes: Any) -> None:
         lambda path: path.write_bytes(b"\xff\xfe\x00"),
         lambda path: path.write_text("[]"),
         lambda path: path.write_text("{}"),
-        lambda path: path.write_text('{"format": 1}'),
+        lambda path: path.write_text('{"format": 2}'),
         lambda path: edit(path, updates=[{"update": "BecomeOmniscient"}]),
         lambda path: edit(path, updates=[{"update": "AdvanceStream"}]),
         lambda path: edit(path, updates=[{"update": "ReleaseGroups", "segment": "none", "groups": []}]),
@@ -170,7 +170,7 @@ def test_a_corrupt_version_is_named(damage: Callable[[Path], Any], table: FileTa
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("damage", [truncate, lambda path: path.write_text('{"format": 1}')])
+@pytest.mark.parametrize("damage", [truncate, lambda path: path.write_text('{"format": 2}')])
 def test_a_corrupt_snapshot_is_named(damage: Callable[[Path], Any], table: FileTable, root: Folder) -> None:
     damage(version_file(root, 0, "snapshots"))
     with pytest.raises(ResourceError, match="is corrupt"):

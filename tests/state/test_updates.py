@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from watersmeet.errors import InternalError
 from watersmeet.model.routing import Routing
 from watersmeet.model.segments import Segment
+from watersmeet.model.statistics import Measured, PairCounts
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import BatchRecord, Manifest, QueryIdentity
 from watersmeet.state.table import FileTable, Table
@@ -24,6 +25,7 @@ from watersmeet.state.updates import (
     AddSegment,
     AdvanceStream,
     FinishBatch,
+    ObserveBatch,
     RecordDecision,
     ReleaseGroups,
     SetRouting,
@@ -39,12 +41,14 @@ EMPTY = Manifest(0, QueryIdentity("SELECT 1", {"A": "k int64"}, "digest"), "(A B
 
 
 def segment(name: str, groups: tuple[tuple[int, int], ...] = ((0, 3), (5, 6))) -> Segment:
-    return Segment(name, "A@A.k", 100, 2048, 123, groups, 4, -5, 1 << 62, 3)
+    return Segment(name, "A@A.k", 100, 2048, 123, groups, groups, -5, 1 << 62, 3)
 
 
 EXAMPLES: tuple[Update, ...] = (
     SetRouting(3, (0, 0, 1, 1, 2, 2, 2, 2)),
     AddSegment(segment("s")),
+    AddSegment(replace(segment("t"), group_rows=(40, 30, 20, 10), group_keys=(4, 3, 2, 1))),
+    ObserveBatch(Measured(2.5, {"A": 10.0}, (PairCounts(("A",), ("B", "C"), 100, 10, 10, 3),))),
     ReleaseGroups("s", ((0, 2), (5, 6))),
     AdvanceStream("A", None, 0, 0),
     AdvanceStream("A", -7, 10, 2, ("a b.parquet", "ü.parquet")),

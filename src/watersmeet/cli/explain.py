@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.config import load_job
+from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
+from watersmeet.optimize.choose import graph_of
+from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.plan.explain import explain_json, explain_text
 from watersmeet.plan.layout import lay_out
+from watersmeet.plan.picture import draw_plan
 from watersmeet.runtime.checkpoint import Layout
 from watersmeet.runtime.planning import plan_run
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
 
+STDOUT = "-"
+
 
 def add_parser(subparsers: SubParsers) -> None:
     parser = subparsers.add_parser("explain", help="show the plan of a job, without running it")
     parser.add_argument("job", help="the TOML job file")
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as one JSON object")
+    form.add_argument(
+        "--svg",
+        nargs="?",
+        const=STDOUT,
+        metavar="FILE",
+        help="as a picture with estimated rates and sizes, in FILE or on the standard output; stands after the job",
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting of the job")
     parser.set_defaults(run=explain)
 
@@ -33,6 +48,29 @@ def explain(args: argparse.Namespace) -> int:
     plan = lay_out(query, chosen.tree, chosen.orders)
     if args.json:
         print(json.dumps(explain_json(plan, chosen.reason, considered=chosen.alternatives), indent=2))
+    elif args.svg is not None:
+        graph = graph_of(query, job.stats)
+        picture = draw_plan(plan, flows(chosen.tree, graph), chosen.reason, estimate_source(graph, job.stats))
+        if args.svg == STDOUT:
+            print(picture, end="")
+        else:
+            _write_picture(args.svg, picture, args.job)
+            print(f"plan {plan.tree} is drawn in {args.svg}")
     else:
         print(explain_text(plan, chosen.reason, considered=chosen.alternatives), end="")
     return 0
+
+
+def _write_picture(file: str, picture: str, job: str) -> None:
+    if Path(file).resolve() == Path(job).resolve():
+        raise JobError(
+            f'the picture would replace the job file "{job}"', hint="Name another file: explain job.toml --svg plan.svg"
+        )
+    try:
+        Path(file).write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise JobError(
+            f'cannot write the picture to "{file}"',
+            detail=f"{error.strerror or error}.",
+            hint="Name a file in a folder that exists and that you may write to, or none for the standard output.",
+        ) from error

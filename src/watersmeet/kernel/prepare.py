@@ -29,6 +29,11 @@ class Punctual:
     late: pa.RecordBatch | None
     newest: int | None  # the largest event time, late rows included
 
+    @property
+    def oldest(self) -> int | None:
+        """The smallest event time among the rows that are not late."""
+        return int(self.times.min()) if len(self.times) else None
+
 
 def set_late_apart(batch: pa.RecordBatch, time: str, watermark: int | None) -> Punctual:
     """Split `batch` into rows that may join and rows that came too late."""

@@ -34,8 +34,9 @@ from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.probe import expand, number_distinct
 from watersmeet.kernel.rows import Int64Array, concat, hashes, take
+from watersmeet.kernel.tally import Tally
 from watersmeet.kernel.window import Lifetimes, lifetimes
-from watersmeet.model.expressions import columns_of
+from watersmeet.model.expressions import Expr, columns_of
 from watersmeet.plan.physical import HASH_FIELD, Node
 
 # Candidates expanded at once: bounds the memory that a hot key takes, and is large enough to hide the cost of a call.
@@ -47,42 +48,42 @@ def join_step(
     new: Sequence[pa.RecordBatch],
     kept: Sequence[Sequence[Indexed]],
     chunk_rows: int = CHUNK_ROWS,
+    tally: Tally | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The combinations that the rows `new` (a batch for each input) add, given the rows `kept` (segments for each).
 
-    Batches of `#h` and the node's output columns, in no particular order.
+    Batches of `#h` and the node's output columns, in no particular order. `tally` is told what was seen on the way.
     """
+    tally = Tally() if tally is None else tally
     if not any(batch.num_rows for batch in new):
         return
-    search = _Search([hashes(batch) for batch in new], kept)
+    search = _Search([hashes(batch) for batch in new], kept, tally)
     alive = search.narrow()
     if not alive.any():
         return
     benches = [search.bench(node, j, new[j], alive) for j in range(len(new))]
     for i in range(len(new)):
         start = _Partial.of_origin(benches[i], i)
-        for partial in _extend(node, benches, start, i, node.orders[i], chunk_rows):
+        for partial in _extend(node, benches, start, i, node.orders[i], chunk_rows, tally):
             yield partial.output(node, benches, search.distinct)
 
 
 class _Search:
     """Narrows the distinct new hashes to those that every input holds, and remembers where old rows were found."""
 
-    def __init__(self, new_hashes: Sequence[UInt64Array], kept: Sequence[Sequence[Indexed]]) -> None:
+    def __init__(self, new_hashes: Sequence[UInt64Array], kept: Sequence[Sequence[Indexed]], tally: Tally) -> None:
         self.kept = kept
+        self.tally = tally
         self.distinct, self.positions = number_distinct(new_hashes)
-        self.is_new = []
-        for positions in self.positions:
-            mask = np.zeros(len(self.distinct), dtype=bool)
-            mask[positions] = True
-            self.is_new.append(mask)
+        self.new_count = [np.bincount(positions, minlength=len(self.distinct)) for positions in self.positions]
+        self.is_new = [count > 0 for count in self.new_count]
         self.inputs_with_new = np.sum(self.is_new, axis=0, dtype=np.int32)
         # for each input and segment: key numbers, first rows and row counts of the runs found
         self.found: list[list[tuple[Int64Array, Int64Array, Int64Array]]] = [[] for _ in kept]
 
     def narrow(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         alive = np.ones(len(self.distinct), dtype=bool)
-        sizes = [sum(segment.rows.num_rows for segment in segments) for segments in self.kept]
+        sizes = [sum(segment.part.num_rows for segment in segments) for segments in self.kept]
         for j in np.argsort(sizes, kind="stable"):
             # Old rows of j matter only to new rows of another input.
             wanted = np.flatnonzero(alive & (self.inputs_with_new > self.is_new[j]))
@@ -93,8 +94,22 @@ class _Search:
                 numbers = wanted[which]
                 present[numbers] = True
                 self.found[j].append((numbers, start, count))
+            self._tell(int(j), wanted, sizes[j])
             alive &= present
         return alive
+
+    def _tell(self, j: int, wanted: Int64Array, size: int) -> None:
+        """Tell how many pairs of a new row and a row of input j could meet, and how many have the same hash.
+
+        Only hashes that were looked for count, on both sides; those that an input searched before lacks were not.
+        """
+        for i, counts in enumerate(self.new_count):
+            if i != j and len(self.positions[i]):
+                same = sum(int(counts[numbers] @ count) for numbers, _, count in self.found[j])
+                self.tally.meet(i, j, int(counts[wanted].sum()) * size, same)
+            if i < j and len(self.positions[i]) and len(self.positions[j]):
+                met = int(counts @ self.new_count[j])
+                self.tally.meet(i, j, len(self.positions[i]) * len(self.positions[j]), met)
 
     def bench(
         self, node: Node, j: int, new: pa.RecordBatch, alive: np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -189,7 +204,13 @@ class _Partial:
 
 
 def _extend(
-    node: Node, benches: Sequence[_Bench], partial: _Partial, origin: int, hops: Sequence[int], chunk_rows: int
+    node: Node,
+    benches: Sequence[_Bench],
+    partial: _Partial,
+    origin: int,
+    hops: Sequence[int],
+    chunk_rows: int,
+    tally: Tally,
 ) -> Iterator[_Partial]:
     """Every way to complete `partial` with rows of the inputs `hops`, in chunks."""
     if not len(partial.key):
@@ -202,8 +223,8 @@ def _extend(
     counts = (bench.count if j < origin else bench.old_count)[partial.key]
     for low, high in _chunks(counts, chunk_rows):
         part, row = expand(bench.start[partial.key[low:high]], counts[low:high])
-        wider = _join(node, benches, partial, part + low, j, bench.order[row])
-        yield from _extend(node, benches, wider, origin, rest, chunk_rows)
+        wider = _join(node, benches, partial, part + low, j, bench.order[row], tally)
+        yield from _extend(node, benches, wider, origin, rest, chunk_rows, tally)
 
 
 def _chunks(counts: Int64Array, chunk_rows: int) -> Iterator[tuple[int, int]]:
@@ -218,7 +239,7 @@ def _chunks(counts: Int64Array, chunk_rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _join(
-    node: Node, benches: Sequence[_Bench], partial: _Partial, part: Int64Array, j: int, rows: Int64Array
+    node: Node, benches: Sequence[_Bench], partial: _Partial, part: Int64Array, j: int, rows: Int64Array, tally: Tally
 ) -> _Partial:
     """`partial[part]` combined with `rows` of input j, less what fails a key, window or predicate check."""
     life = partial.lifetimes
@@ -233,14 +254,27 @@ def _join(
     wider = _Partial(partial.key[part], {**{i: numbers[part] for i, numbers in partial.rows.items()}, j: rows}, life)
     if not node.exact_hash:
         wider = _compare_keys(wider, benches, j)
-    bound = wider.rows.keys()
-    predicates = [expr for reads, expr in node.predicates if j in reads and reads <= bound]
-    if predicates and len(wider.key):
+    for reads, predicates in _due(node, j, frozenset(wider.rows)).items():
+        if not len(wider.key):
+            break
         names = dict.fromkeys(column.field_name for expr in predicates for column in columns_of(expr))
         mask = matches(predicates, wider.columns(benches, list(names)))
-        if mask is not None and not mask.all():
-            wider = wider.filter(np.flatnonzero(mask))
+        if mask is None:
+            continue
+        keep = np.flatnonzero(mask)
+        tally.check(reads, len(mask), len(keep))
+        if len(keep) < len(mask):
+            wider = wider.filter(keep)
     return wider
+
+
+def _due(node: Node, j: int, bound: frozenset[int]) -> dict[frozenset[int], list[Expr]]:
+    """The predicates that can be checked now that input j has come to those that are bound, by what they read."""
+    due: dict[frozenset[int], list[Expr]] = {}
+    for reads, expr in node.predicates:
+        if j in reads and reads <= bound:
+            due.setdefault(reads, []).append(expr)
+    return due
 
 
 def _compare_keys(partial: _Partial, benches: Sequence[_Bench], j: int) -> _Partial:

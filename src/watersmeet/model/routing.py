@@ -56,6 +56,22 @@ def count_groups(ranges: Iterable[GroupRange]) -> int:
     return sum(high - low for low, high in ranges)
 
 
+def hash_start(group: int, total: int) -> int:
+    """The first hash of a group, of `total`; 2**64 for the one after the last."""
+    return -(-group * HASH_END // total)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some of the groups, of which there are `total`: what a slot owns, or what a file holds."""
+
+    groups: tuple[GroupRange, ...]
+    total: int
+
+    def hash_start(self, group: int) -> int:
+        return hash_start(group, self.total)
+
+
 @dataclass(frozen=True)
 class Routing:
     """The owner of each group, for slots 0 to `slots` - 1."""
@@ -78,7 +94,7 @@ class Routing:
 
     def hash_range(self, groups: GroupRange) -> tuple[int, int]:
         """The hashes of a range of groups, as a half-open range; its end may be 2**64."""
-        return (-(-groups[0] * HASH_END // self.groups), -(-groups[1] * HASH_END // self.groups))
+        return hash_start(groups[0], self.groups), hash_start(groups[1], self.groups)
 
     @cached_property
     def pieces(self) -> tuple[tuple[int, GroupRange], ...]:

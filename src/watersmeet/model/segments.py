@@ -12,7 +12,9 @@ from watersmeet.model.routing import GroupRange, count_groups, intersect_ranges,
 class Segment:
     """An immutable file of rows of one state, sorted by hash, with the groups that it still stands for.
 
-    A group can leave a segment (merged into another, or expired) while the file stays as it is for the others.
+    A group can leave a segment (merged into another, or expired) while the file stays as it is for the others. `born`
+    are the groups that the file was written with, and `group_rows` and `group_keys` the rows and the distinct hashes of
+    each of them; where these are missing, groups are taken to be of one size.
     `tier` is "active" (probed by every batch, counted against the budget) or "cold". All results within a generation
     have been emitted; results across generations are owed. So far every segment is active and of generation 0.
     """
@@ -23,25 +25,35 @@ class Segment:
     bytes: int
     crc32: int
     groups: tuple[GroupRange, ...]
-    groups_at_birth: int
+    born: tuple[GroupRange, ...]
     min_expiry: int
     max_expiry: int
     batch: int
     generation: int = 0
     tier: str = "active"
-
-    @property
-    def share(self) -> float:
-        """The share of the file's groups that it still stands for; sizes are taken to follow it."""
-        return count_groups(self.groups) / max(1, self.groups_at_birth)
+    group_rows: tuple[int, ...] = ()
+    group_keys: tuple[int, ...] = ()
 
     @property
     def live_rows(self) -> int:
-        return round(self.rows * self.share)
+        return self.rows if self.groups == self.born else self.rows_in(self.groups)
 
     @property
     def live_bytes(self) -> int:
-        return round(self.bytes * self.share)
+        return round(self.bytes * self.live_rows / self.rows) if self.rows else 0
+
+    def rows_in(self, groups: tuple[GroupRange, ...]) -> int:
+        """The rows of those of `groups` that the file was written with."""
+        if not self.group_rows:
+            return round(
+                self.rows * count_groups(intersect_ranges(self.born, groups)) / max(1, count_groups(self.born))
+            )
+        total, place = 0, 0
+        for low, high in self.born:
+            for first, last in intersect_ranges([(low, high)], groups):
+                total += sum(self.group_rows[place + first - low : place + last - low])
+            place += high - low
+        return total
 
     def only(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=intersect_ranges(self.groups, groups))
@@ -54,4 +66,12 @@ class Segment:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Segment:
-        return cls(**{**data, "groups": tuple((low, high) for low, high in data["groups"])})
+        return cls(
+            **{
+                **data,
+                "groups": tuple((low, high) for low, high in data["groups"]),
+                "born": tuple((low, high) for low, high in data["born"]),
+                "group_rows": tuple(data["group_rows"]),
+                "group_keys": tuple(data["group_keys"]),
+            }
+        )

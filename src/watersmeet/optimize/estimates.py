@@ -20,12 +20,13 @@ The dissertation [Zhu06, ch. 4] is the case of one window W. Departures, each ne
 3. Its C_j, "cost of joining a pair", multiplies the pairs that match, not the pairs compared, although the join is
    called nested loops. So its equations cannot explain its own experiment set 2, where the bjtree has more than twice
    the mjoin's throughput: with equal constants they give 5 % less CPU, with pairs compared at the same price six times
-   less. `NestedLoops` keeps the equations and has a price per pair compared, 0 unless given.
+   less. Both models here have a price per pair compared, 0 unless given: in nested loops that is every pair, with
+   hashes every pair with the same hash, of which further predicates may leave few.
 4. C_d is charged only for states that expire: not where every window is unbounded.
 5. Eq. for C'(R_1) in ch. 5.1 lacks the factor r_1 that its own T(R_1) has; costs here hold it.
 
 Limits: predicates are independent; an expired row is taken to leave at once (lateness and batches keep rows longer);
-a hash probe is priced as if its key held all predicates of the hop; intermediate rows in flight are not memory.
+intermediate rows in flight are not memory; what it costs to move rows between slots is `moves.py`'s to say.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class CostConstants:
     delete: float = 1.0  # C_d: take an expired row out of it
     join: float = 1.0  # C_j: make one result of a probe, intermediate or final
     probe: float = 1.0  # hash: look one row's key up in a state
-    compare: float = 0.0  # nested loops: compare one pair of rows
+    compare: float = 0.0  # compare one pair of rows: in nested loops any pair, with hashes one with the same hash
+    send: float = 0.0  # hand one row on to another slot
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -72,8 +74,11 @@ class CostModel(Protocol):
     @property
     def constants(self) -> CostConstants: ...
 
-    def hop(self, probing: Amount, state: Amount, results: Amount) -> Amount:
-        """The price of `probing` rows that probe a state of `state` rows and yield `results` rows."""
+    def hop(self, probing: Amount, state: Amount, hashed: Amount, results: Amount) -> Amount:
+        """The price of `probing` rows that probe a state of `state` rows and yield `results` rows.
+
+        `hashed` is the share of all pairs that have the same hash, so that only those need be compared.
+        """
         ...
 
 
@@ -83,18 +88,19 @@ class NestedLoops:
 
     constants: CostConstants = CostConstants()
 
-    def hop(self, probing: Amount, state: Amount, results: Amount) -> Amount:
+    def hop(self, probing: Amount, state: Amount, hashed: Amount, results: Amount) -> Amount:
         return self.constants.compare * probing * state + self.constants.join * results
 
 
 @dataclass(frozen=True)
 class HashProbes:
-    """The hash-based kernel: a look-up for each probing row, and C_j for each result."""
+    """The hash-based kernel: a look-up for each probing row, a price per pair with the same hash, C_j per result."""
 
     constants: CostConstants = CostConstants()
 
-    def hop(self, probing: Amount, state: Amount, results: Amount) -> Amount:
-        return self.constants.probe * probing + self.constants.join * results
+    def hop(self, probing: Amount, state: Amount, hashed: Amount, results: Amount) -> Amount:
+        constants = self.constants
+        return constants.probe * probing + constants.compare * probing * state * hashed + constants.join * results
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,7 @@ class Inputs:
     rows: list[float]
     between: list[list[float]]  # 1 on the diagonal
     links: list[list[tuple[int, float]]]  # the same without the ones
+    hashed: list[list[float]]  # the part of the selectivities that a hash serves
 
 
 DEFAULT_MODEL: CostModel = NestedLoops()
@@ -137,6 +144,11 @@ class Estimates:
         self._between: dict[tuple[int, int], float] = {
             (x, y): s
             for (a, b), s in graph.selectivities.items()
+            for x, y in ((self.bit[a], self.bit[b]), (self.bit[b], self.bit[a]))
+        }
+        self._hashed: dict[tuple[int, int], float] = {
+            (x, y): s
+            for (a, b), s in graph.hashed.items()
             for x, y in ((self.bit[a], self.bit[b]), (self.bit[b], self.bit[a]))
         }
         self._neighbours: dict[int, int] = {0: 0}
@@ -173,16 +185,23 @@ class Estimates:
 
     def selectivity(self, first: int, second: int) -> float:
         """Of all predicates between two disjoint sets of streams."""
-        known = self._between.get((first, second))
+        return self._product(self._between, first, second)
+
+    def hashed(self, first: int, second: int) -> float:
+        """The share of all pairs of rows of two disjoint sets of streams that have the same hash."""
+        return self._product(self._hashed, first, second)
+
+    def _product(self, shares: dict[tuple[int, int], float], first: int, second: int) -> float:
+        known = shares.get((first, second))
         if known is None:
             if first & (first - 1):
                 low = first & -first
-                known = self.selectivity(low, second) * self.selectivity(first ^ low, second)
+                known = self._product(shares, low, second) * self._product(shares, first ^ low, second)
             elif second & (second - 1):
-                known = self.selectivity(second, first)
+                known = self._product(shares, second, first)
             else:
                 known = 1.0
-            self._between[first, second] = known
+            shares[first, second] = known
         return known
 
     def joined(self, first: int, second: int) -> bool:
@@ -201,19 +220,22 @@ class Estimates:
         """The inputs of a node, ready to be ordered."""
         between = [[1.0 if a == b else self.selectivity(a, b) for b in blocks] for a in blocks]
         links = [[(place, s) for place, s in enumerate(row) if s != 1.0] for row in between]
-        return Inputs([self.rows(block) for block in blocks], between, links)
+        hashed = [[1.0 if a == b else self.hashed(a, b) for b in blocks] for a in blocks]
+        return Inputs([self.rows(block) for block in blocks], between, links, hashed)
 
     def order_cpu(self, inputs: Inputs, origin: int, order: Order) -> float:
         """CPU of a row of `origin` that probes in `order`."""
         rows, links, hop = inputs.rows, inputs.links, self.model.hop
         reach = inputs.between[origin].copy()  # selectivity between what has been joined so far and each input
+        hashed = inputs.hashed[origin].copy()  # the part of it that a hash serves
         total, partial = 0.0, 1.0
         for place in order:
             results = partial * rows[place] * reach[place]
-            total += hop(partial, rows[place], results)
+            total += hop(partial, rows[place], hashed[place], results)
             partial = results
             for other, selectivity in links[place]:
                 reach[other] *= selectivity
+                hashed[other] *= inputs.hashed[place][other]
         return total
 
     def node_cpu(self, blocks: Blocks, orders: Orders) -> float:

@@ -43,6 +43,7 @@ from watersmeet.optimize.estimates import (
 from watersmeet.optimize.shape import Shape, sort_blocks
 from watersmeet.plan.join_graph import JoinGraph
 
+TINY = 1e-30  # in place of a share of 0, which has no logarithm
 MOST_STREAMS = 9  # 115 463 partitions; 10 streams have six times as many
 
 IntArray = npt.NDArray[np.int64]
@@ -208,18 +209,24 @@ def _price_nodes(estimates: Estimates, partitions: Partitions) -> tuple[FloatArr
     memory = np.array([estimates.memory(mask) for mask in masks])
     cpus: list[FloatArray] = []
     memories: list[FloatArray] = []
+    within = np.zeros(len(masks))
+    for mask in masks[1:] if estimates.model.constants.compare else ():  # without a price nobody looks at it
+        low = mask & -mask
+        within[mask] = within[mask ^ low] + math.log(max(TINY, estimates.hashed(low, mask ^ low)))
     for blocks in partitions.blocks:
-        paths = _cheapest_paths(estimates.model, rows, blocks)
+        paths = _cheapest_paths(estimates.model, rows, within, blocks)
         cpus.append((churn[blocks] * (upkeep[blocks] + paths)).sum(axis=1))
         memories.append(memory[blocks].sum(axis=1))
     return np.concatenate(cpus), np.concatenate(memories)
 
 
-def _cheapest_paths(model: CostModel, rows: FloatArray, blocks: IntArray) -> FloatArray:
+def _cheapest_paths(model: CostModel, rows: FloatArray, within: FloatArray, blocks: IntArray) -> FloatArray:
     """For each input of each node, the cheapest way to join it with all others, per row(s) of its state.
 
     Partial results over a set P of inputs number rows(P) whatever the order, so one pass from the full set down serves
     all inputs: the price from P on is the least, over the input that comes next, of that hop and the price from there.
+    `within` has, for each set of streams, the logarithm of the hash shares of all its pairs; what stands between two
+    sets is the difference.
     """
     nodes, inputs = blocks.shape
     union = np.zeros((nodes, 1 << inputs), dtype=np.int64)
@@ -227,9 +234,11 @@ def _cheapest_paths(model: CostModel, rows: FloatArray, blocks: IntArray) -> Flo
         low = subset & -subset
         union[:, subset] = union[:, subset ^ low] | blocks[:, low.bit_length() - 1]
     size = rows[union]
+    inside = within[union]
     onward = np.zeros((nodes, 1 << inputs))
     for subsets, following, places in _lattice(inputs):
-        hop = model.hop(size[:, subsets][:, :, None], rows[blocks][:, places], size[:, following])
+        between = inside[:, following] - inside[:, subsets][:, :, None] - within[blocks][:, places]
+        hop = model.hop(size[:, subsets][:, :, None], rows[blocks][:, places], np.exp(between), size[:, following])
         onward[:, subsets] = (hop + onward[:, following]).min(axis=2)
     return onward[:, [1 << place for place in range(inputs)]]
 
@@ -283,12 +292,21 @@ def _blocks_of(partitions: Partitions, index: int) -> Blocks:
 def exact_orders(estimates: Estimates, blocks: Blocks) -> Orders:
     """The cheapest probe order of each input of one node, cartesian products included."""
     full = (1 << len(blocks)) - 1
-    rows = {subset: estimates.rows(sum(blocks[place] for place in members(subset))) for subset in range(1, full + 1)}
+
+    def union(subset: int) -> int:
+        return sum(blocks[place] for place in members(subset))
+
+    rows = {subset: estimates.rows(union(subset)) for subset in range(1, full + 1)}
     onward: dict[int, tuple[float, int]] = {full: (0.0, 0)}
     for subset in range(full - 1, 0, -1):
         onward[subset] = min(
             (
-                estimates.model.hop(rows[subset], rows[1 << place], rows[subset | 1 << place])
+                estimates.model.hop(
+                    rows[subset],
+                    rows[1 << place],
+                    estimates.hashed(union(subset), blocks[place]),
+                    rows[subset | 1 << place],
+                )
                 + onward[subset | 1 << place][0],
                 place,
             )

@@ -124,7 +124,7 @@ def _orders_of_tree(model: CostModel, inputs: Inputs, neighbours: Neighbours) ->
         if known is None:
             size = inputs.rows[place]
             growth = size * inputs.between[parent][place]
-            head = _module((place,), growth, model.hop(1.0, size, growth))
+            head = _module((place,), growth, model.hop(1.0, size, inputs.hashed[parent][place], growth))
             rest = _merge_branches(chain(child, place) for child in neighbours[place] if child != parent)
             taken = 0
             while taken < len(rest) and rest[taken].rank < head.rank:

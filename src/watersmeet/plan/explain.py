@@ -19,7 +19,7 @@ from watersmeet.model.expressions import Call, Expr, describe
 from watersmeet.model.quantities import UNIT_MICROSECONDS, microseconds
 from watersmeet.model.streams import Range, Window
 from watersmeet.plan.physical import AnyStage, Exchange, Node, PhysicalPlan, RoutedNode, RoutedStage, Stage, State
-from watersmeet.plan.query import Query
+from watersmeet.plan.query import Query, QueryInput
 from watersmeet.plan.tree import shared_keys
 
 Sizes = Mapping[str, Mapping[str, int]]  # state name -> {"rows": .., "bytes": ..}, as in a batch event
@@ -60,8 +60,8 @@ def explain_text(
     plan: PhysicalPlan, reason: str, sizes: Sizes | None = None, considered: Sequence[Considered] = ()
 ) -> str:
     """The plan for a reader: `reason` says why this tree, `sizes` what its states hold, `considered` what else."""
-    stages = _count(len(plan.stages), "stage")
-    exchanges = _count(sum(len(stage.exchanges) for stage in plan.stages), "exchange")
+    stages = counted(len(plan.stages), "stage")
+    exchanges = counted(sum(len(stage.exchanges) for stage in plan.stages), "exchange")
     lines = [f"plan {plan.tree}: {stages}, {exchanges}", f"why: {reason}", ""]
     out = io.StringIO()
     # Wide, so that nothing is folded: a terminal folds long lines itself.
@@ -133,10 +133,15 @@ def window_text(window: Window) -> str:
         return "[UNBOUNDED]"
     width = microseconds(window.width)
     unit, size = next((u, s) for u, s in reversed(UNIT_MICROSECONDS.items()) if width % s == 0)
-    return f"[RANGE {_count(width // size, unit).upper()}]"
+    return f"[RANGE {counted(width // size, unit).upper()}]"
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "stage"), counted(2, "exchange")
+    ('1 stage', '2 exchanges')
+    """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -155,7 +160,7 @@ def _draw_inputs(drawing: Drawing, plan: PhysicalPlan, stage: AnyStage, node: No
         inputs = [(routed.source, routed.states) for routed in node.inputs]
     for index, (source, states) in enumerate(inputs):
         kept = [f"probes {_probes(plan, node, index)}", *(line for s in states for line in _state_lines(s, sizes))]
-        found = _find_node(plan, node, source)
+        found = find_node(plan, node, source)
         if found is None:
             drawing.add(Text("\n".join([_leaf_line(plan, source), *kept])))
             continue
@@ -165,7 +170,7 @@ def _draw_inputs(drawing: Drawing, plan: PhysicalPlan, stage: AnyStage, node: No
             branch = drawing.add(Text("\n".join([lines[0], *kept, *lines[1:]])))
         else:
             entered = stage.index - stage.hop if isinstance(stage, RoutedStage) else stage.index
-            hashed = " and on ".join(_hashed_on(plan, exchange) for exchange in _outgoing(below))
+            hashed = " and on ".join(hashed_on(plan, exchange) for exchange in outgoing(below))
             head = f"exchange from stage {below.index} to stage {entered}, hashed on {hashed}"
             branch = drawing.add(Text("\n".join([head, *kept])))
             branch = branch.add(Text("\n".join(_node_lines(plan, below, child))))
@@ -178,15 +183,15 @@ def _node_lines(plan: PhysicalPlan, stage: AnyStage, node: Node | RoutedNode) ->
         lines = [f"{node.id} routed join, one stage a hop (stages {first} to {stage.index})"]
         lines += [f"checks {expression_text(expr)}" for expr in node.predicates]
     else:
-        lines = [f"{node.id} join on {' and '.join(_node_keys(plan, node))} (stage {stage.index})"]
+        lines = [f"{node.id} join on {' and '.join(node_keys(plan, node))} (stage {stage.index})"]
         lines += [f"checks {expression_text(expr)}" for _, expr in node.predicates]
     is_root = isinstance(stage, RoutedStage) or node is stage.nodes[-1]
-    if is_root and not _outgoing(stage):
+    if is_root and not outgoing(stage):
         lines.append(f"emits {', '.join(column.name for column in plan.query.select)}")
     return lines
 
 
-def _outgoing(stage: AnyStage) -> tuple[Exchange, ...]:
+def outgoing(stage: AnyStage) -> tuple[Exchange, ...]:
     """The exchanges that lead from the root of a stage to the next node."""
     return stage.probes[0].exchanges if isinstance(stage, RoutedStage) else stage.exchanges
 
@@ -194,9 +199,15 @@ def _outgoing(stage: AnyStage) -> tuple[Exchange, ...]:
 def _leaf_line(plan: PhysicalPlan, alias: str) -> str:
     entry = plan.query.input(alias)
     name = alias if alias == entry.stream.name else f"{alias} (stream {entry.stream.name})"
-    filters = " AND ".join(map(_operand, entry.filters)) if len(entry.filters) > 1 else ""
-    filters = filters or "".join(map(expression_text, entry.filters))
+    filters = filters_text(entry)
     return f"{name} {window_text(entry.window)}" + (f" where {filters}" if filters else "")
+
+
+def filters_text(entry: QueryInput) -> str:
+    """The filters of a query input as one condition; empty where it has none."""
+    if len(entry.filters) > 1:
+        return " AND ".join(map(_operand, entry.filters))
+    return "".join(map(expression_text, entry.filters))
 
 
 def _state_lines(state: State, sizes: Sizes) -> list[str]:
@@ -210,17 +221,17 @@ def _state_lines(state: State, sizes: Sizes) -> list[str]:
 def _probes(plan: PhysicalPlan, node: Node | RoutedNode, index: int) -> str:
     if isinstance(node, Node):
         return ", then ".join(node.inputs[other].source for other in node.orders[index])
-    hops = [f"{node.inputs[other].source} on {_classes(plan, names)}" for other, names in node.inputs[index].route]
+    hops = [f"{node.inputs[other].source} on {classes_text(plan, names)}" for other, names in node.inputs[index].route]
     return ", then ".join(hops)
 
 
-def _classes(plan: PhysicalPlan, names: tuple[str, ...]) -> str:
+def classes_text(plan: PhysicalPlan, names: tuple[str, ...]) -> str:
     """Key classes as the equalities that they stand for."""
     keys = [key for key in plan.query.keys if key.name in names]
     return " and ".join(" = ".join(expression_text(term) for _, term in key.terms) for key in keys)
 
 
-def _find_node(plan: PhysicalPlan, node: Node | RoutedNode, source: str) -> tuple[AnyStage, Node | RoutedNode] | None:
+def find_node(plan: PhysicalPlan, node: Node | RoutedNode, source: str) -> tuple[AnyStage, Node | RoutedNode] | None:
     """The node that feeds an input of `node`, with the last of its stages; None when a query input does.
 
     An alias may be spelled like a node's id, so what stands below in the tree decides which of the two it is.
@@ -247,17 +258,18 @@ def _top_level(tree: str) -> str:
     return "".join(kept)
 
 
-def _node_keys(plan: PhysicalPlan, node: Node) -> list[str]:
+def node_keys(plan: PhysicalPlan, node: Node) -> list[str]:
     """Each key of the node as `A.k = B.k = C.k`."""
     columns = zip(*(entry.state.key_fields for entry in node.inputs), strict=True)
-    return [" = ".join(_key_text(plan, field) for field in fields) for fields in columns]
+    return [" = ".join(key_text(plan, field) for field in fields) for fields in columns]
 
 
-def _hashed_on(plan: PhysicalPlan, exchange: Exchange) -> str:
-    return ", ".join(_key_text(plan, field) for field in exchange.key_fields)
+def hashed_on(plan: PhysicalPlan, exchange: Exchange) -> str:
+    """The columns that an exchange is hashed on, as the user wrote them."""
+    return ", ".join(key_text(plan, field) for field in exchange.key_fields)
 
 
-def _key_text(plan: PhysicalPlan, field: str) -> str:
+def key_text(plan: PhysicalPlan, field: str) -> str:
     """A key column as the user wrote it: `A.#k0` stands for an expression of the query."""
     alias, _, name = field.partition(".")
     term = next((k.term(alias) for k in plan.query.keys if name == f"#{k.name}" and alias in k.aliases), None)
@@ -279,7 +291,7 @@ def _stage_json(plan: PhysicalPlan, stage: AnyStage, sizes: Sizes) -> dict[str, 
     exchanges = [
         {
             "to_stage": plan.port_stage[exchange.port],
-            "hashed_on": [_key_text(plan, field) for field in exchange.key_fields],
+            "hashed_on": [key_text(plan, field) for field in exchange.key_fields],
             "columns": [name for name, _ in exchange.fields],
         }
         for exchange in stage.exchanges
@@ -301,7 +313,8 @@ def _routed_json(plan: PhysicalPlan, node: RoutedNode, sizes: Sizes) -> dict[str
             {
                 "source": entry.source,
                 "route": [
-                    {"input": node.inputs[other].source, "on": _classes(plan, names)} for other, names in entry.route
+                    {"input": node.inputs[other].source, "on": classes_text(plan, names)}
+                    for other, names in entry.route
                 ],
                 "states": [_state_json(state, sizes) for state in entry.states],
             }
@@ -314,7 +327,7 @@ def _node_json(plan: PhysicalPlan, node: Node, sizes: Sizes) -> dict[str, Any]:
     return {
         "id": node.id,
         "tree": node.tree,
-        "keys": _node_keys(plan, node),
+        "keys": node_keys(plan, node),
         "predicates": [expression_text(expr) for _, expr in node.predicates],
         "inputs": [
             {

@@ -35,6 +35,8 @@ class JoinGraph:
     - `selectivities`: a number for each joined pair, or several that are multiplied; the pair as ("A", "B"),
       frozenset({"A", "B"}) or "A B", in either order.
     - `windows`: the width of each stream's window, or one width for all; None is unbounded and needs a `horizon`.
+    - `hashed`: for a joined pair, the part of its selectivity that a hash of the join key serves (all of it unless
+      given); the rest is left to predicates that are checked on every pair of rows with the same hash.
     - `row_bytes`: the size of a stream's rows, where memory is to be counted in bytes; without it memory is counted
       in rows, and a combined row counts as one.
 
@@ -50,6 +52,7 @@ class JoinGraph:
     windows: Mapping[str, float | None]
     horizon: float | None
     row_bytes: Mapping[str, float] | None
+    hashed: Mapping[Pair, float]
     streams: tuple[str, ...] = field(compare=False, repr=False)
 
     def __init__(
@@ -60,6 +63,7 @@ class JoinGraph:
         *,
         horizon: float | None = None,
         row_bytes: Mapping[str, float] | None = None,
+        hashed: Mapping[PairKey, float] | Mapping[Pair, float] | Mapping[str, float] | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -71,6 +75,7 @@ class JoinGraph:
         put("horizon", None if horizon is None else _positive(horizon, "horizon"))
         put("windows", self._check_windows(windows))
         put("selectivities", self._check_selectivities(selectivities))
+        put("hashed", self._check_hashed(hashed or {}))
         put("row_bytes", None if row_bytes is None else self._check_sizes(row_bytes))
         self._check_product()
 
@@ -85,6 +90,10 @@ class JoinGraph:
     def selectivity(self, first: str, second: str) -> float:
         """Of all predicates between the two streams together; 1 where there are none."""
         return self.selectivities.get((first, second), self.selectivities.get((second, first), 1.0))
+
+    def hash_share(self, first: str, second: str) -> float:
+        """The share of the pairs of rows of two streams that have the same hash; 1 where no key joins them."""
+        return self.hashed.get((first, second), self.hashed.get((second, first), 1.0))
 
     def _check_windows(self, windows: Mapping[str, float | None] | float | None) -> dict[str, float | None]:
         if not isinstance(windows, Mapping):
@@ -123,6 +132,17 @@ class JoinGraph:
                     hint="Give each pair once; several predicates of a pair go in one entry, as a list.",
                 )
         return {pair: checked[pair] for pair in sorted(checked, key=lambda pair: (place[pair[0]], place[pair[1]]))}
+
+    def _check_hashed(self, given: Mapping[Any, Any]) -> dict[Pair, float]:
+        checked = self._check_selectivities(given)
+        for pair, share in checked.items():
+            if share < (whole := self.selectivity(*pair)):
+                raise JobError(
+                    f'the hash part of the selectivity of "{pair[0]}" and "{pair[1]}" is below the whole',
+                    detail=f"The hash passes {share:g} of all pairs of rows, all predicates together pass {whole:g}.",
+                    hint="Further predicates can only take rows away.",
+                )
+        return {**self.selectivities, **checked}
 
     def _check_pair(self, key: PairKey) -> Pair:
         if isinstance(key, str):

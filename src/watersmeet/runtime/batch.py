@@ -16,10 +16,11 @@ from watersmeet.kernel.window import NEVER
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, Routing
 from watersmeet.model.segments import Segment
+from watersmeet.model.statistics import Measured, PairCounts, add_pairs
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.state.manifest import BatchRecord, Manifest
 from watersmeet.state.table import AfterBatch, AtVersion, Table
-from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, ReleaseGroups, Update
+from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, ObserveBatch, ReleaseGroups, Update
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class StreamReport:
     newest: int | None = None
     late_files: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    oldest: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class TaskReport:
     results: tuple[str, ...] = ()
     rows_out: int = 0
     nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)  # that entered, by query input
+    pairs: tuple[PairCounts, ...] = ()  # what the probes saw
 
 
 def watermarks_of(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
@@ -103,6 +107,7 @@ def merge_stream_reports(reports: Iterable[StreamReport]) -> list[StreamReport]:
             max(times, default=None),
             before.late_files + report.late_files,
             before.files + report.files,
+            min((time for time in (before.oldest, report.oldest) if time is not None), default=None),
         )
     return list(merged.values())
 
@@ -133,8 +138,22 @@ def commit_batch(
     updates += [AddSegment(segment) for task in tasks for segment in task.added]
     updates += [ReleaseGroups(name, groups) for task in tasks for name, groups in task.released]
     updates.append(FinishBatch(record))
+    updates.append(ObserveBatch(_measured(table.manifest, streams, tasks)))
     updates += _expired(table.manifest, context, streams, updates)
     return table.commit([AtVersion(table.manifest.version), AfterBatch(context.batch - 1)], updates)
+
+
+def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequence[TaskReport]) -> Measured:
+    """What this batch says about rates and selectivities."""
+    known = [progress.newest for progress in manifest.streams.values() if progress.newest is not None]
+    begin = max(known) if known else min((r.oldest for r in streams if r.oldest is not None), default=None)
+    end = max((report.newest for report in streams if report.newest is not None), default=None)
+    rows: dict[str, float] = {}
+    for task in tasks:
+        for alias, count in task.rows.items():
+            rows[alias] = rows.get(alias, 0.0) + count
+    seconds = max(0, end - begin) / 1e6 if begin is not None and end is not None else 0.0
+    return Measured(seconds, rows, add_pairs(pair for task in tasks for pair in task.pairs))
 
 
 def _expired(

@@ -121,6 +121,7 @@ class LocalRun:
             newest=punctual.newest,
             late_files=late_files,
             files=pulled.files,
+            oldest=punctual.oldest,
         )
         return report, {leaf.port: prepare(punctual, leaf) for leaf in self.plan.leaves if leaf.stream == stream}
 

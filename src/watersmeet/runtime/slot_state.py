@@ -11,7 +11,7 @@ import pyarrow as pa
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.rows import merge_sorted, take
 from watersmeet.kernel.window import expiry
-from watersmeet.model.routing import GroupRange
+from watersmeet.model.routing import GroupRange, Slice, count_groups
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.runtime.batch import BatchContext
@@ -23,7 +23,7 @@ class SlotState:
     def __init__(self, context: BatchContext, slot: int, segments: Segments) -> None:
         self.context = context
         self.segments = segments
-        self.owned = context.routing.owned_by(slot)
+        self.owned = Slice(context.routing.owned_by(slot), context.routing.groups)
         self.added: list[Segment] = []
         self.released: list[tuple[str, tuple[GroupRange, ...]]] = []
         self._slices: dict[str, list[tuple[Segment, list[Indexed]]]] = {}
@@ -32,11 +32,20 @@ class SlotState:
         """The slot's slices of the segments of `state`, as they were before this batch."""
         return [piece for _, pieces in self._load(state) for piece in pieces]
 
+    def rows_everywhere(self, state: State) -> float:
+        """How many times the rows of `state` in this slot go into those of all slots."""
+        held = self.context.segments.get(state.name, ())
+        everywhere = sum(segment.live_rows for segment in held)
+        here = sum(segment.rows_in(self.owned.groups) for segment in held)
+        if here:
+            return everywhere / here
+        return self.owned.total / max(1, count_groups(self.owned.groups))
+
     def _load(self, state: State) -> list[tuple[Segment, list[Indexed]]]:
         if state.name not in self._slices:
             loaded = []
             for segment in self.context.segments[state.name]:
-                mine = segment.only(self.owned)
+                mine = segment.only(self.owned.groups)
                 if mine.groups:
                     whole = self.segments.read(segment)
                     ranges = map(self.context.routing.hash_range, mine.groups)

@@ -20,7 +20,9 @@ from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import concat, merge_sorted, sort_by_hash
 from watersmeet.kernel.step import join_step
+from watersmeet.kernel.tally import Tally
 from watersmeet.model.segments import Segment
+from watersmeet.model.statistics import PairCounts, add_pairs
 from watersmeet.plan.physical import HASH_FIELD, AnyStage, Exchange, Insert, RoutedStage, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.batch import BatchContext, TaskReport
@@ -98,7 +100,8 @@ def _run_nodes(task: _Task, stage: Stage, arrived: Arrived) -> Outcome:
             outputs[entry.source] if entry.port is None else arrived.at(entry.port, entry.state)
             for entry in node.inputs
         ]
-        chunks = join_step(node, new, [task.state.kept(entry.state) for entry in node.inputs])
+        tally = Tally()
+        chunks = join_step(node, new, [task.state.kept(entry.state) for entry in node.inputs], tally=tally)
         if node is stage.nodes[-1]:
             rows = task.pass_on([(chunks, stage.exchanges)])
         else:
@@ -106,8 +109,11 @@ def _run_nodes(task: _Task, stage: Stage, arrived: Arrived) -> Outcome:
             outputs[node.id] = sort_by_hash(concat([chunk for chunk in chunks if chunk.num_rows], schema))
             rows = outputs[node.id].num_rows
         task.count(node.id, sum(batch.num_rows for batch in new), rows)
+        task.observe(tally, [entry.state for entry in node.inputs])
         for entry, batch in zip(node.inputs, new, strict=True):
             task.state.keep(entry.state, batch)
+            if entry.port is not None and len(entry.state.aliases) == 1:
+                task.rows[entry.source] = batch.num_rows
     return task.outcome()
 
 
@@ -120,6 +126,7 @@ def _run_hop(task: _Task, stage: RoutedStage, arrived: Arrived) -> Outcome:
             for name, entries in arrived.told.items()
         }
     answers = []
+    tallies = []
     rows_in = 0
     for probe in stage.probes:
         partial = arrived.at(probe.port, probe.node.inputs[0].state)
@@ -127,9 +134,16 @@ def _run_hop(task: _Task, stage: RoutedStage, arrived: Arrived) -> Outcome:
         kept = task.state.kept(probe.state)
         if probe.sees_new and probe.state.name in fresh:
             kept = [*kept, Indexed.of(fresh[probe.state.name])]
+        bound = probe.node.inputs[0].state
+        if stage.hop == 0 and len(bound.aliases) == 1:
+            task.rows[bound.aliases[0]] = partial.num_rows
+        tally = Tally()
         nothing = concat([], probe.state.schema)
-        answers.append((join_step(probe.node, [partial, nothing], [[], kept]), probe.exchanges))
+        answers.append((join_step(probe.node, [partial, nothing], [[], kept], tally=tally), probe.exchanges))
+        tallies.append((tally, [bound, probe.state]))
     rows = task.pass_on(answers)
+    for tally, sides in tallies:
+        task.observe(tally, sides)
     last = stage.hop == len(stage.node.inputs) - 2
     task.count(stage.node.id, rows_in if stage.hop == 0 else 0, rows if last else 0)
     for insert in stage.inserts:
@@ -153,6 +167,8 @@ class _Task:
         self.files: list[str] = []
         self.rows_out = 0
         self.counts: dict[str, dict[str, int]] = {}
+        self.rows: dict[str, int] = {}
+        self.pairs: list[PairCounts] = []
 
     def pass_on(self, answers: Sequence[tuple[Iterable[pa.RecordBatch], Sequence[Exchange]]]) -> int:
         """Send joined rows through their exchanges, or, where there is none, write them as results; how many."""
@@ -185,6 +201,17 @@ class _Task:
     def count(self, node: str, rows_in: int, rows_out: int) -> None:
         self.counts[node] = {"rows_in": rows_in, "rows_out": rows_out}
 
+    def observe(self, tally: Tally, inputs: Sequence[State]) -> None:
+        """Note what a join saw. Rows in other slots count as rows that could have met, but had another key."""
+        for (i, j), (possible, same) in tally.met.items():
+            everywhere = possible * self.state.rows_everywhere(inputs[j])
+            low, high = sorted((i, j))
+            self.pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, everywhere, same))
+        for reads, (checked, passed) in tally.checked.items():
+            if len(reads) == 2:
+                low, high = sorted(reads)
+                self.pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, 0, 0, checked, passed))
+
     def outcome(self) -> Outcome:
         report = TaskReport(
             added=tuple(self.state.added),
@@ -192,6 +219,8 @@ class _Task:
             results=tuple(self.files),
             rows_out=self.rows_out,
             nodes=self.counts,
+            rows=self.rows,
+            pairs=add_pairs(self.pairs),
         )
         return Outcome(self.sent, self.told, report)
 

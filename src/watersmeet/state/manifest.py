@@ -12,8 +12,9 @@ from typing import Any
 
 from watersmeet.model.routing import Routing
 from watersmeet.model.segments import Segment
+from watersmeet.model.statistics import Measured
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Manifest:
     rows_out: int = 0
     rows_late: int = 0
     decisions: tuple[Mapping[str, Any], ...] = ()
+    measured: Measured = Measured()
 
     @property
     def last_batch(self) -> int:
@@ -92,6 +94,7 @@ class Manifest:
             "rows_out": self.rows_out,
             "rows_late": self.rows_late,
             "decisions": list(self.decisions),
+            "measured": self.measured.to_json(),
         }
 
     @classmethod
@@ -112,6 +115,7 @@ class Manifest:
             rows_out=data["rows_out"],
             rows_late=data["rows_late"],
             decisions=tuple(data["decisions"]),
+            measured=Measured.from_json(data["measured"]),
         )
 
 

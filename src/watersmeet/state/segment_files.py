@@ -19,10 +19,11 @@ import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, ResourceError
+from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed, make_directory
 from watersmeet.kernel.rows import hashes
 from watersmeet.kernel.window import NEVER, expiry
-from watersmeet.model.routing import GroupRange, count_groups
+from watersmeet.model.routing import Slice
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.state.files import Folder
@@ -35,23 +36,46 @@ _METADATA_KEY = b"watersmeet"
 _sound: set[tuple[str, int]] = set()
 
 
-def describe_segment(
-    batch: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], number: int, segment_id: str
-) -> Segment:
+def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number: int, segment_id: str) -> Segment:
     """The manifest's entry for `batch` as a segment of `state`, before its size and checksum are known."""
     ends = expiry(batch, state) if state.windows else None
+    rows, keys = count_by_group(hashes(batch), slice_)
     return Segment(
         id=segment_id,
         state=state.name,
         rows=batch.num_rows,
         bytes=batch.nbytes,
         crc32=0,
-        groups=groups,
-        groups_at_birth=count_groups(groups),
+        groups=slice_.groups,
+        born=slice_.groups,
         min_expiry=int(np.min(ends)) if ends is not None else NEVER,
         max_expiry=int(np.max(ends)) if ends is not None else NEVER,
         batch=number,
+        group_rows=rows,
+        group_keys=keys,
     )
+
+
+def count_by_group(values: UInt64Array, slice_: Slice) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The number of rows and of distinct hashes in each group of the slice, given the sorted hashes.
+
+    >>> count_by_group(np.array([1, 1, 5, 2**63], np.uint64), Slice(((0, 2),), 2))
+    ((3, 1), (2, 1))
+    """
+    first = np.ones(len(values) + 1, dtype=np.int64)
+    first[0] = 0
+    first[2:] = values[1:] != values[:-1]
+    distinct = np.cumsum(first)
+    rows: list[int] = []
+    keys: list[int] = []
+    for low, high in slice_.groups:
+        # The end of the last group is 2**64, which no array holds: it is the end of the values.
+        inner = np.array([slice_.hash_start(group) for group in range(low, high)], dtype=np.uint64)
+        ends = [len(values) if high == slice_.total else np.searchsorted(values, np.uint64(slice_.hash_start(high)))]
+        place = np.concatenate([np.searchsorted(values, inner), ends])
+        rows += np.diff(place).tolist()
+        keys += np.diff(distinct[place]).tolist()
+    return tuple(rows), tuple(keys)
 
 
 def _with_directory(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -94,8 +118,8 @@ class FileSegments:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
-    def write(self, batch: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], number: int) -> Segment:
-        entry = describe_segment(batch, state, groups, number, f"{number:08d}-{uuid.uuid4().hex[:16]}")
+    def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
+        entry = describe_segment(batch, state, slice_, number, f"{number:08d}-{uuid.uuid4().hex[:16]}")
         header = json.dumps({"format": FORMAT, "state": state.name}).encode()
         content = _with_directory(batch).replace_schema_metadata({_METADATA_KEY: header})
         summed = _Summed()
@@ -159,8 +183,8 @@ class MemorySegments:
     def __init__(self) -> None:
         self._rows: dict[str, Indexed] = {}
 
-    def write(self, batch: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], number: int) -> Segment:
-        entry = describe_segment(batch, state, groups, number, uuid.uuid4().hex)
+    def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
+        entry = describe_segment(batch, state, slice_, number, uuid.uuid4().hex)
         self._rows[entry.id] = Indexed.of(batch)
         return entry
 

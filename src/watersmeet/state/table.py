@@ -167,6 +167,12 @@ def _decode(folder: Folder, name: str, known_format: int) -> dict[str, Any]:
         found = content["format"]
     if not isinstance(found, int) or found > known_format:
         raise newer_format("the checkpoint", found, known_format)
+    if found < known_format:
+        raise CheckpointError(
+            "the checkpoint was written by an earlier version of watersmeet",
+            detail=f"It has format {found}; this version reads and writes format {known_format}.",
+            hint="Finish the run with the version that began it, or start with a new checkpoint.",
+        )
     return content
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from watersmeet.errors import InternalError
 from watersmeet.model.routing import GroupRange, Routing
 from watersmeet.model.segments import Segment
+from watersmeet.model.statistics import Measured
 from watersmeet.state.manifest import BatchRecord, Manifest, StreamProgress, batch_from_json
 
 
@@ -85,10 +86,29 @@ class RecordDecision:
         return cls(data["decision"])
 
 
+@dataclass(frozen=True)
+class ObserveBatch:
+    """What a batch says about rates and selectivities; earlier ones fade."""
+
+    measured: Measured
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ObserveBatch:
+        return cls(Measured.from_json(data["measured"]))
+
+
 DECISIONS_KEPT = 200
 
-Update = SetRouting | AddSegment | ReleaseGroups | AdvanceStream | FinishBatch | RecordDecision
-UPDATES: tuple[type[Update], ...] = (SetRouting, AddSegment, ReleaseGroups, AdvanceStream, FinishBatch, RecordDecision)
+Update = SetRouting | AddSegment | ReleaseGroups | AdvanceStream | FinishBatch | ObserveBatch | RecordDecision
+UPDATES: tuple[type[Update], ...] = (
+    SetRouting,
+    AddSegment,
+    ReleaseGroups,
+    AdvanceStream,
+    FinishBatch,
+    ObserveBatch,
+    RecordDecision,
+)
 _BY_NAME = {kind.__name__: kind for kind in UPDATES}
 
 
@@ -163,6 +183,11 @@ def _(update: FinishBatch, manifest: Manifest) -> Manifest:
         rows_out=manifest.rows_out + batch.rows_out,
         rows_late=manifest.rows_late + batch.rows_late,
     )
+
+
+@apply.register
+def _(update: ObserveBatch, manifest: Manifest) -> Manifest:
+    return replace(manifest, measured=manifest.measured.then(update.measured))
 
 
 @apply.register

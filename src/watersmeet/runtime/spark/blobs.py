@@ -17,6 +17,7 @@ import pyarrow as pa
 from watersmeet import errors
 from watersmeet.errors import InternalError, WatersmeetError
 from watersmeet.model.segments import Segment
+from watersmeet.model.statistics import PairCounts
 from watersmeet.runtime.batch import StreamReport, TaskReport
 
 DRIVER = -1  # the "stage" of cells that are for the driver
@@ -84,6 +85,8 @@ def read_report(data: bytes) -> StreamReport | TaskReport:
         results=tuple(entry["results"]),
         rows_out=entry["rows_out"],
         nodes=entry["nodes"],
+        rows=entry["rows"],
+        pairs=tuple(PairCounts.from_json(pair) for pair in entry["pairs"]),
     )
 
 

@@ -85,7 +85,8 @@ class Pack:
                 for slot, piece in cut(prepare(punctual, leaf), self.context.routing):
                     yield pack(piece, slot, plan.port_stage[leaf.port], leaf.port)
         late = punctual.late.num_rows if punctual.late is not None else 0
-        yield report_cell(home, StreamReport(stream, rows.num_rows, late, punctual.newest, late_files))
+        report = StreamReport(stream, rows.num_rows, late, punctual.newest, late_files, oldest=punctual.oldest)
+        yield report_cell(home, report)
 
 
 @dataclass(frozen=True)

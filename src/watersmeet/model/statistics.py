@@ -1,0 +1,111 @@
+"""What was measured while a query ran: rows by input, and how often rows of two inputs match. Frozen data, plain JSON.
+
+Every figure is a pair of sums, what was seen and out of how much, and both fade by `FADE` with each batch. So a rate or
+a selectivity is a ratio of faded sums: an exponentially weighted mean in which a batch weighs by its size, and which
+one empty batch does not upset.
+
+Time is event time: windows are, and so a rate here is what fills them, however fast a backlog is worked off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+# What is left of a sum after one more batch: the last five batches or so count.
+FADE = 0.8
+
+
+@dataclass(frozen=True)
+class PairCounts:
+    """What probes between two inputs of a join saw, each a set of query inputs.
+
+    `possible` pairs of rows could have met, of which `hashed` had the same key. Further predicates over the two looked
+    at `checked` pairs, of which `passed` satisfied them.
+    """
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    possible: float = 0.0
+    hashed: float = 0.0
+    checked: float = 0.0
+    passed: float = 0.0
+
+    @property
+    def key_share(self) -> float | None:
+        """The share of all pairs that have the same key; None before anything could meet."""
+        return self.hashed / self.possible if self.possible else None
+
+    @property
+    def pass_share(self) -> float | None:
+        """The share of the pairs with the same key that satisfies the further predicates; None without any."""
+        return self.passed / self.checked if self.checked else None
+
+    @property
+    def selectivity(self) -> float | None:
+        """Outputs over possible outputs."""
+        if self.key_share is None:
+            return None
+        return self.key_share * (1.0 if self.pass_share is None else self.pass_share)
+
+    def plus(self, other: PairCounts) -> PairCounts:
+        return PairCounts(
+            self.left,
+            self.right,
+            self.possible + other.possible,
+            self.hashed + other.hashed,
+            self.checked + other.checked,
+            self.passed + other.passed,
+        )
+
+    def times(self, weight: float) -> PairCounts:
+        return PairCounts(
+            self.left,
+            self.right,
+            self.possible * weight,
+            self.hashed * weight,
+            self.checked * weight,
+            self.passed * weight,
+        )
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> PairCounts:
+        return cls(**{**data, "left": tuple(data["left"]), "right": tuple(data["right"])})
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Sums over batches: seconds of event time, rows by query input, and what the probes saw."""
+
+    seconds: float = 0.0
+    rows: Mapping[str, float] = field(default_factory=dict)
+    pairs: tuple[PairCounts, ...] = ()
+
+    def rate(self, alias: str) -> float | None:
+        """Rows a second that enter the query by this input; None before time has passed."""
+        return self.rows.get(alias, 0.0) / self.seconds if self.seconds > 0 else None
+
+    def then(self, batch: Measured) -> Measured:
+        """What is known after one more batch."""
+        rows = {name: count * FADE for name, count in self.rows.items()}
+        for name, count in batch.rows.items():
+            rows[name] = rows.get(name, 0.0) + count
+        faded = [pair.times(FADE) for pair in self.pairs]
+        return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *batch.pairs]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": [asdict(pair) for pair in self.pairs]}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Measured:
+        return cls(data["seconds"], data["rows"], tuple(PairCounts.from_json(pair) for pair in data["pairs"]))
+
+
+def add_pairs(counts: Iterable[PairCounts]) -> tuple[PairCounts, ...]:
+    """One entry for each pair of inputs."""
+    total: dict[tuple[tuple[str, ...], tuple[str, ...]], PairCounts] = {}
+    for entry in counts:
+        key = (entry.left, entry.right)
+        total[key] = total[key].plus(entry) if key in total else entry
+    return tuple(total.values())
