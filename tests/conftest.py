@@ -12,6 +12,10 @@ import pytest
 
 GOLDEN = Path(__file__).parent / "golden"
 
+# Plans are chosen by what joins cost on the machine; tests choose the same ones everywhere. Processes that tests start
+# inherit it.
+os.environ["WATERSMEET_COSTS"] = str(Path(__file__).parent / "costs.json")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files in tests/golden")

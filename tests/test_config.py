@@ -59,6 +59,7 @@ def test_every_key() -> None:
         slots = 4
         groups = 8
         memory = "256MB"
+        cores = 1.5
         trigger = "1 second"
         cache = "/tmp/cache"
         [adapt]
@@ -75,7 +76,7 @@ def test_every_key() -> None:
     assert (source.time, source.lateness) == ("at", timedelta(seconds=10))
     assert source.options == {"maxFilesPerTrigger": 1, "header": True, "kafka.group": "g"}
     assert job.sink == SinkConfig("noop", None, "late")
-    assert job.run == RunConfig("local", None, 4, 8, 256 << 20, timedelta(seconds=1), "/tmp/cache")
+    assert job.run == RunConfig("local", None, 4, 8, 256 << 20, 1.5, timedelta(seconds=1), "/tmp/cache")
     assert job.adapt == AdaptConfig("((A B) C)", "off")
     assert job.spark.master == "local[2]"
     assert job.spark.conf == {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}

@@ -22,13 +22,16 @@ from watersmeet.model.quantities import parse_duration
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
-from watersmeet.optimize.choose import ChosenPlan, Statistics, choose_plan, graph_of
+from watersmeet.optimize.choose import ChosenPlan, choose_plan
+from watersmeet.optimize.estimates import HashProbes
 from watersmeet.optimize.flows import estimate_source, flows
+from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.plan.explain import explain_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.picture import draw_plan
 from watersmeet.plan.query import Query
+from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, silent
@@ -111,7 +114,8 @@ class _Explained:
         return lay_out(self.query, chosen.tree, chosen.orders)
 
     def _choose(self, plan: str) -> ChosenPlan:
-        return choose_plan(self.query, plan, self.statistics)
+        # No calibration here: a query over small tables would be done before it.
+        return choose_plan(self.query, plan, self.statistics, model=HashProbes(machine_costs(measure=False)))
 
     def explain(self, plan: str = "auto") -> str:
         """How the query would run, as text."""

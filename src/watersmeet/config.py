@@ -11,6 +11,7 @@ a row in `docs/job-file.md`.
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -23,16 +24,17 @@ import pyarrow as pa
 
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.types import parse_schema
-from watersmeet.model.quantities import parse_bytes, parse_duration
+from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.model.streams import Stream
-from watersmeet.optimize.choose import Statistics
+from watersmeet.optimize.cost import Limits
+from watersmeet.optimize.query_graph import Statistics
 
 # The keys of each section; "" is the top of the file, "streams.*" any one stream.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "": ("query", "streams", "sink", "run", "adapt", "spark", "stats"),
     "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
     "sink": ("format", "path", "late"),
-    "run": ("runtime", "checkpoint", "slots", "groups", "memory", "trigger", "cache"),
+    "run": ("runtime", "checkpoint", "slots", "groups", "memory", "cores", "trigger", "cache"),
     "adapt": ("plan", "spill"),
     "stats": ("rates", "selectivity"),
 }
@@ -85,15 +87,21 @@ class SinkConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """`[run]`. `memory` is in bytes, None = unlimited; `trigger` None = all there is, then end."""
+    """`[run]`. `memory` is in bytes and `cores` for planning, None = unlimited; `trigger` None = all, then end."""
 
     runtime: str = "spark"
     checkpoint: str | None = None
     slots: int = 2
     groups: int = 300
     memory: int | None = None
+    cores: float | None = None
     trigger: timedelta | None = None
     cache: str | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """What a plan may cost."""
+        return Limits(self.cores or math.inf, self.memory or math.inf)
 
 
 @dataclass(frozen=True)
@@ -318,6 +326,7 @@ def _read_run(section: _Section) -> RunConfig:
         slots=section.positive("slots", RunConfig.slots),
         groups=section.positive("groups", RunConfig.groups),
         memory=None if memory is None else parse_bytes(memory, "memory"),
+        cores=parse_cores(section.get("cores", (int, float))),
         trigger=None if trigger == AVAILABLE_NOW else _read_trigger(trigger),
         cache=section.text("cache"),
     )

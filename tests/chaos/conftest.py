@@ -20,8 +20,7 @@ from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
-from watersmeet.plan.layout import lay_out
-from watersmeet.plan.tree import choose_tree
+from watersmeet.optimize.choose import choose_plan
 from watersmeet.runtime.checkpoint import Layout, open_checkpoint
 from watersmeet.runtime.events import silent
 from watersmeet.runtime.local_job import run_job
@@ -100,7 +99,7 @@ class JobRun:
         assert job.run.checkpoint is not None
         layout = Layout(job.run.checkpoint)
         folders = Outputs.of("parquet", job.sink.path, job.sink.late, layout.home.path()).waiting_folders
-        plan = lay_out(query, choose_tree(query, "auto")).tree
+        plan = str(choose_plan(query, "auto").tree)
         open_checkpoint(layout, query, plan, Routing.even(job.run.groups, job.run.slots), folders).close()
 
     def command(self, *settings: str) -> list[str]:

@@ -32,7 +32,7 @@ def batch(schema: str, *rows: tuple[Any, ...]) -> pa.RecordBatch:
 def leaf_of(schema: str, condition: str, select: str = "A.v") -> LeafPort:
     streams = {name: Stream(name, parse_schema(schema)) for name in ("A", "B")}
     query = bind(f"SELECT {select} FROM A [RANGE 10 SECONDS], B WHERE {condition}", streams)
-    return next(leaf for leaf in lay_out(query, choose_tree(query, "auto")).leaves if leaf.alias == "A")
+    return next(leaf for leaf in lay_out(query, choose_tree(query, "mjoin")).leaves if leaf.alias == "A")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_rows_are_hashed_by_the_type_of_the_key_class() -> None:
         "B": Stream("B", parse_schema("k DECIMAL(12, 2), ts BIGINT")),
     }
     query = bind("SELECT A.k FROM A, B WHERE A.k = B.k", streams)
-    a, b = lay_out(query, choose_tree(query, "auto")).leaves
+    a, b = lay_out(query, choose_tree(query, "mjoin")).leaves
     left = prepare(set_late_apart(batch("k INT, ts BIGINT", (7, 0)), "ts", None), a)
     right = prepare(set_late_apart(batch("k DECIMAL(12, 2), ts BIGINT", (Decimal("7.00"), 0)), "ts", None), b)
     assert left.column("#h").to_pylist() == right.column("#h").to_pylist()

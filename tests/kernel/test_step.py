@@ -32,7 +32,7 @@ THREE = "SELECT A.v AS a, B.v AS b, C.v AS c FROM A, B, C WHERE A.k = B.k AND B.
 
 def plan_of(text: str, schema: str = SCHEMA) -> PhysicalPlan:
     query = bind(text, {name: Stream(name, parse_schema(schema)) for name in "ABC"})
-    return lay_out(query, choose_tree(query, "auto"))
+    return lay_out(query, choose_tree(query, "mjoin"))
 
 
 def rows_of(plan: PhysicalPlan, alias: str, rows: Sequence[Row], schema: str = SCHEMA) -> pa.RecordBatch:

@@ -12,7 +12,8 @@ from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
 from watersmeet.optimize import Limits, cost
-from watersmeet.optimize.choose import KEY_SELECTIVITY, MODEL, Statistics, choose_plan, graph_of
+from watersmeet.optimize.choose import STANDARD_MODEL, choose_plan
+from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import check_tree
 
@@ -35,16 +36,15 @@ def query_of(text: str) -> Query:
     ],
 )
 def test_without_statistics(text: str, setting: str, tree: str) -> None:
-    chosen = choose_plan(query_of(text), setting, Statistics())
-    assert (str(chosen.tree), chosen.alternatives) == (tree, ())
+    assert str(choose_plan(query_of(text), setting, Statistics()).tree) == tree
 
 
 def test_a_selective_pair_is_joined_first() -> None:
     few_bc = Statistics({"A": 1000, "B": 1000, "C": 1000}, {"A B": 0.5, "B C": 1e-9})
     chosen = choose_plan(query_of(CHAIN), "bjtree-init", few_bc)
     assert str(chosen.tree) in ("(A (B C))", "((B C) A)")
-    assert {entry.name for entry in chosen.alternatives} == {"bjtree-init", "mjoin-init", "mjoin", "left-deep"}
-    assert "bjtree-init: estimated CPU" in chosen.reason
+    assert {"bjtree-init", "mjoin", "one join a key"} <= {entry.name for entry in chosen.alternatives}
+    assert chosen.reason.startswith("bjtree-init: CPU")
 
 
 def test_a_small_memory_leaves_no_intermediate_state() -> None:
@@ -52,10 +52,10 @@ def test_a_small_memory_leaves_no_intermediate_state() -> None:
     query = query_of(CHAIN)
     graph = graph_of(query, explosive)
     mjoin = choose_plan(query, "mjoin").tree
-    limits = Limits(memory=1.5 * cost(mjoin, graph, MODEL).memory)
+    limits = Limits(memory=1.5 * cost(mjoin, graph, STANDARD_MODEL).memory)
     chosen = choose_plan(query, "auto", explosive, limits)
-    assert cost(chosen.tree, graph, MODEL).memory <= limits.memory
-    assert not next(entry for entry in chosen.alternatives if entry.name == "left-deep").qualifies
+    assert cost(chosen.tree, graph, STANDARD_MODEL).memory <= limits.memory
+    assert not next(entry for entry in chosen.alternatives if entry.plan == "((A B) C)").qualifies
     assert "within the limits" in chosen.reason
 
 
@@ -70,7 +70,7 @@ def test_what_is_chosen_can_run() -> None:
 def test_a_key_over_three_inputs_gives_two_edges() -> None:
     graph = graph_of(query_of(ONE_KEY), Statistics({}, {"A C": 0.25}))
     assert graph.selectivity("A", "C") == 0.25
-    assert sorted(graph.selectivities.values()) == [KEY_SELECTIVITY, 0.25]
+    assert sorted(graph.selectivities.values()) == [pytest.approx(1 / 3_600_000), 0.25]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from optimize.join_graphs import all_trees
 from watersmeet.optimize import cost
-from watersmeet.optimize.choose import Statistics
 from watersmeet.optimize.flows import Flow, estimate_source, flows
+from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan import JoinGraph
 from watersmeet.plan.tree import Join, Leaf
 

@@ -36,12 +36,12 @@ def planned(text: str, setting: str) -> tuple[Query, PhysicalPlan]:
 @pytest.mark.parametrize(
     "name, text, setting",
     [
-        ("mjoin", ONE_KEY, "auto"),
+        ("mjoin", ONE_KEY, "mjoin"),
         ("left_deep", ONE_KEY, "left-deep"),
-        ("two_keys", TWO_KEYS, "auto"),
+        ("two_keys", TWO_KEYS, "left-deep"),
         ("bushy", CHAIN, "((A B) (C D))"),
         ("self_join", SELF_JOIN, "mjoin"),
-        ("alias_like_a_node", ALIAS_J1, "auto"),
+        ("alias_like_a_node", ALIAS_J1, "left-deep"),
     ],
 )
 def test_text(name: str, text: str, setting: str, golden: Callable[[str, str], None]) -> None:
@@ -50,7 +50,7 @@ def test_text(name: str, text: str, setting: str, golden: Callable[[str, str], N
 
 
 def test_sizes_stand_beside_their_state() -> None:
-    _, plan = planned(ONE_KEY, "auto")
+    _, plan = planned(ONE_KEY, "mjoin")
     name = plan.stages[0].nodes[0].inputs[0].state.name
     text = explain_text(plan, "", {name: {"rows": 1234, "bytes": 56789}})
     assert text.count("holds") == 1
@@ -58,7 +58,7 @@ def test_sizes_stand_beside_their_state() -> None:
 
 
 def test_json_has_stages_with_exchanges() -> None:
-    _, plan = planned(TWO_KEYS, "auto")
+    _, plan = planned(TWO_KEYS, "left-deep")
     data = explain_json(plan, "because")
     assert json.loads(json.dumps(data)) == data
     assert (data["plan"], data["why"]) == ("((A B) C)", "because")

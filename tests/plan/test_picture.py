@@ -55,11 +55,11 @@ PLANS = [
     (HYBRID, "((A B C) ((D E) F))"),
     (HYBRID, "mjoin"),
     (SELF_JOIN, "mjoin"),
-    (ALIAS_J1, "auto"),
-    (MANY_CHECKS, "auto"),
+    (ALIAS_J1, "left-deep"),
+    (MANY_CHECKS, "left-deep"),
     (TWELVE, "mjoin"),
     (TWELVE, "left-deep"),
-    (LONG, "auto"),
+    (LONG, "left-deep"),
 ]
 LONG_REASON = "because " + "the tree is one that nobody would have thought of and yet it is the best, " * 12
 
@@ -263,7 +263,7 @@ def nodes_of(stage: object) -> tuple[object, ...]:
 
 
 def test_figures_are_rounded_for_people() -> None:
-    plan = planned("SELECT A.v FROM A, B WHERE A.x = B.x", "auto")
+    plan = planned("SELECT A.v FROM A, B WHERE A.x = B.x", "left-deep")
     flows = {
         frozenset("A"): Figures(1234, 3_400_000, 56 * 2**20),
         frozenset("B"): Figures(0.25, 7, 0),
@@ -275,7 +275,7 @@ def test_figures_are_rounded_for_people() -> None:
 
 
 def test_a_pipe_is_thicker_for_more_rows() -> None:
-    plan = planned("SELECT A.v FROM A, B WHERE A.x = B.x", "auto")
+    plan = planned("SELECT A.v FROM A, B WHERE A.x = B.x", "left-deep")
     widths = []
     for rate in (0, 1, 1000, 1e6, 1e60):
         flows = AnyFlows({frozenset("A"): Figures(rate, 1, 1)})
@@ -302,12 +302,12 @@ def test_keys_checks_probes_and_windows_are_written() -> None:
 
 
 def test_the_source_of_the_figures_is_written() -> None:
-    svg = draw_plan(planned(ONE_KEY, "auto"), AnyFlows(), "", source="measured")
+    svg = draw_plan(planned(ONE_KEY, "mjoin"), AnyFlows(), "", source="measured")
     assert "Rates and sizes are measured." in texts(ElementTree.fromstring(svg))
 
 
 def test_what_is_cut_is_whole_in_a_tooltip() -> None:
-    root = drawn(planned(LONG, "auto"))
+    root = drawn(planned(LONG, "left-deep"))
     key = "an_identifier_with_a_long_name"
     whole = f"the_first_of_two_long_aliases.{key} = the_second_of_two_long_aliases.{key}"
     assert whole in tooltips(root)
@@ -315,14 +315,14 @@ def test_what_is_cut_is_whole_in_a_tooltip() -> None:
 
 
 def test_many_checks_are_counted_and_listed() -> None:
-    root = drawn(planned(MANY_CHECKS, "auto"))
+    root = drawn(planned(MANY_CHECKS, "left-deep"))
     assert "and 5 more" in texts(root)
     assert [line for line in tooltips(root) if "A.v + 8" in line]
 
 
 @pytest.mark.parametrize("alias", ["a<b>&\"c'", "größe", "顧客", "a -- > ]]>", "\U0001f41f"])
 def test_any_name_is_escaped(alias: str) -> None:
-    plan = planned(f"SELECT `{alias}`.v FROM A `{alias}`, B WHERE `{alias}`.x = B.x AND B.v <> 3", "auto")
+    plan = planned(f"SELECT `{alias}`.v FROM A `{alias}`, B WHERE `{alias}`.x = B.x AND B.v <> 3", "left-deep")
     svg = draw_plan(plan, AnyFlows(), "because <b>&amp;\x00\ud800 it is")
     root = ElementTree.fromstring(svg)
     assert alias in texts(root)

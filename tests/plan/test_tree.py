@@ -31,8 +31,6 @@ CHAIN = make_query("ABCD", "A.x=B.x", "B.y=C.y", "C.x=D.x")
 @pytest.mark.parametrize(
     "query, plan, tree",
     [
-        pytest.param(ONE_KEY, "auto", "(A B C)", id="auto takes one join where all share a key"),
-        pytest.param(CHAIN, "auto", "(((A B) C) D)", id="auto goes left-deep elsewhere"),
         pytest.param(ONE_KEY, "mjoin", "(A B C)", id="mjoin"),
         pytest.param(ONE_KEY, "left-deep", "((A B) C)", id="left-deep follows the text"),
         pytest.param(

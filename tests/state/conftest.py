@@ -24,7 +24,7 @@ TEXT = "SELECT A.v FROM A [RANGE 10 SECONDS], B [RANGE 10 SECONDS] WHERE A.k = B
 def plan() -> PhysicalPlan:
     streams = {name: Stream(name, SCHEMA, "ts", timedelta(0)) for name in "AB"}
     query = bind(TEXT, streams)
-    return lay_out(query, choose_tree(query, "auto"))
+    return lay_out(query, choose_tree(query, "mjoin"))
 
 
 @pytest.fixture

@@ -7,11 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from watersmeet.cli.terminal import tell
 from watersmeet.config import load_job
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
-from watersmeet.optimize.choose import graph_of
 from watersmeet.optimize.flows import estimate_source, flows
+from watersmeet.optimize.query_graph import graph_of
 from watersmeet.plan.explain import explain_json, explain_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.picture import draw_plan
@@ -44,20 +45,22 @@ def explain(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
     query = bind(job.query, job.streams())
     layout = None if job.run.checkpoint is None else Layout(job.run.checkpoint)
-    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.memory, layout)
+    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.limits, layout, tell)
     plan = lay_out(query, chosen.tree, chosen.orders)
     if args.json:
-        print(json.dumps(explain_json(plan, chosen.reason, considered=chosen.alternatives), indent=2))
+        content = explain_json(plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured)
+        print(json.dumps(content, indent=2))
     elif args.svg is not None:
-        graph = graph_of(query, job.stats)
-        picture = draw_plan(plan, flows(chosen.tree, graph), chosen.reason, estimate_source(graph, job.stats))
+        graph = graph_of(query, chosen.statistics)
+        source = estimate_source(graph, chosen.statistics)
+        picture = draw_plan(plan, flows(chosen.tree, graph), chosen.reason, source)
         if args.svg == STDOUT:
             print(picture, end="")
         else:
             _write_picture(args.svg, picture, args.job)
             print(f"plan {plan.tree} is drawn in {args.svg}")
     else:
-        print(explain_text(plan, chosen.reason, considered=chosen.alternatives), end="")
+        print(explain_text(plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured), end="")
     return 0
 
 

@@ -18,7 +18,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from watersmeet.cli.terminal import make_table, size_text
+from watersmeet.cli.terminal import make_table, size_text, tell
 from watersmeet.config import Job, load_job
 from watersmeet.errors import JobError
 
@@ -41,7 +41,7 @@ def add_parser(subparsers: SubParsers) -> None:
 def run(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
     for note in job.notes():
-        print(f"note: {note}", file=sys.stderr)
+        tell(note)
     run_job = runner(job)
     if args.json:
         run_job(job, report_json)
@@ -70,12 +70,16 @@ def runner(job: Job) -> Callable[..., object]:
 
 
 def report_json(event: Event) -> None:
-    if event["event"] != "start":
+    if event["event"] == "note":
+        tell(event["text"])
+    elif event["event"] != "start":
         print(json.dumps(event, default=str), flush=True)
 
 
 def report_lines(event: Event) -> None:
     match event["event"]:
+        case "note":
+            tell(event["text"])
         case "start":
             print(f"plan {event['plan']}", flush=True)
         case "batch":
@@ -93,7 +97,9 @@ def live_report() -> Iterator[Report]:
     with Live(console=Console(highlight=False), auto_refresh=False) as live:
 
         def report(event: Event) -> None:
-            if event["event"] == "batch":
+            if event["event"] == "note":
+                live.console.print(f"note: {event['text']}")
+            elif event["event"] == "batch":
                 recent.append(batch_cells(event))
             elif event["event"] == "end":
                 closing.append(Text(summary(event)))

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
 from watersmeet.cli.terminal import make_table, output_console, size_text, time_text
 from watersmeet.errors import CheckpointError
+from watersmeet.model.distinct import keys_by_group
 from watersmeet.model.routing import GroupRange, count_groups
 from watersmeet.model.segments import Segment
+from watersmeet.plan.explain import measured_lines
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest, StreamProgress
 from watersmeet.state.table import read_versions
@@ -114,7 +116,7 @@ def _show(manifest: Manifest, console: Console) -> None:
             ("stream", "rows", "late", "newest time", "files", "declared as"),
             [_stream_cells(manifest, name, progress) for name, progress in manifest.streams.items()],
         ),
-        ("states", ("state", "segments", "rows", "bytes"), _state_rows(manifest)),
+        ("states", ("state", "segments", "rows", "bytes", "keys", "keys in a group"), _state_rows(manifest)),
         (
             "segments",
             ("segment", "state", "rows", "bytes", "groups", "generation", "tier", "first expiry", "last expiry"),
@@ -124,6 +126,12 @@ def _show(manifest: Manifest, console: Console) -> None:
     for title, columns, rows in sections:
         console.print(f"\n{title}")
         console.print(make_table(columns, rows, right=_NUMBERS) if rows else "  none")
+    if manifest.measured.seconds > 0:
+        console.print("\nmeasured (of event time; recent batches weigh more)")
+        console.print(Text("\n".join(f"  {line}" for line in measured_lines(manifest.measured))))
+    if manifest.decisions:
+        console.print("\ndecisions")
+        console.print(Text("\n".join(f"  {_decision_text(entry)}" for entry in manifest.decisions)))
     if manifest.batch is not None:
         batch = manifest.batch
         console.print(
@@ -132,7 +140,7 @@ def _show(manifest: Manifest, console: Console) -> None:
         )
 
 
-_NUMBERS = ("rows", "late", "files", "bytes", "generation", "slot")
+_NUMBERS = ("rows", "late", "files", "bytes", "generation", "slot", "keys", "keys in a group")
 
 
 def _batch_text(manifest: Manifest) -> str:
@@ -154,10 +162,30 @@ def _state_rows(manifest: Manifest) -> list[tuple[str, ...]]:
     states: dict[str, list[Segment]] = {}
     for segment in manifest.segments.values():
         states.setdefault(segment.state, []).append(segment)
-    return [
-        (name, str(len(held)), f"{sum(s.live_rows for s in held):,}", size_text(sum(s.live_bytes for s in held)))
-        for name, held in sorted(states.items())
-    ]
+    return [_state_cells(name, held) for name, held in sorted(states.items())]
+
+
+def _state_cells(name: str, held: Sequence[Segment]) -> tuple[str, ...]:
+    keys = keys_by_group(held)
+    spread = f"{min(keys.values()):,.0f} to {max(keys.values()):,.0f}" if keys else "-"
+    return (
+        name,
+        str(len(held)),
+        f"{sum(segment.live_rows for segment in held):,}",
+        size_text(sum(segment.live_bytes for segment in held)),
+        f"{sum(keys.values()):,.0f}",
+        spread,
+    )
+
+
+def _decision_text(entry: Mapping[str, Any]) -> str:
+    """A decision as a sentence.
+
+    >>> _decision_text({"version": 3, "decision": "plan", "plan": "(A B)", "reason": "asked for"})
+    'version 3: plan (A B): asked for'
+    """
+    what = " ".join(str(entry[name]) for name in ("decision", "plan") if name in entry)
+    return f"version {entry.get('version', 0)}: {what}: {entry.get('reason', '')}"
 
 
 def _segment_cells(segment: Segment) -> tuple[str, ...]:

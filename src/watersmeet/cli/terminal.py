@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 _UNITS = ["B", "KB", "MB", "GB", "TB"]
 _NEVER = (1 << 63) - 1
+
+
+def tell(note: str) -> None:
+    """Say something beside the output."""
+    print(f"note: {note}", file=sys.stderr, flush=True)
 
 
 def size_text(size_bytes: int) -> str:

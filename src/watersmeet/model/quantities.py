@@ -1,4 +1,4 @@
-"""Durations and sizes as users write them: `"30 minutes"`, `"512MB"`.
+"""Durations and sizes as users write them, `"30 minutes"` and `"512MB"`, and numbers as users read them.
 
 Durations take the units of the query language (microseconds to days, singular or plural, any case). Sizes take B, KB,
 MB, GB, TB with 1 KB = 1024 bytes, as Spark reads them, and KiB.. as synonyms.
@@ -7,6 +7,7 @@ MB, GB, TB with 1 KB = 1024 bytes, as Spark reads them, and KiB.. as synonyms.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 
 from watersmeet.errors import JobError, did_you_mean
@@ -70,6 +71,50 @@ def parse_bytes(text: str | int, what: str) -> int:
     return int(float(match[1]) * 1024**power)
 
 
+def parse_cores(value: float | str | None) -> float | None:
+    """How many cores a plan may be estimated to use; None for no limit."""
+    if value is None:
+        return None
+    try:
+        cores = float(value)
+    except ValueError:
+        cores = 0.0
+    if not 0 < cores < float("inf"):
+        raise JobError(
+            f'cores "{value}" is not a number above zero',
+            detail="It is the CPU that the chosen plan may be estimated to need.",
+            hint="Leave it out for no limit.",
+        )
+    return cores
+
+
 def microseconds(duration: timedelta) -> int:
     """The whole microseconds of `duration`, exactly."""
     return duration // timedelta(microseconds=1)
+
+
+def count_text(number: float) -> str:
+    """A number of rows for people.
+
+    >>> [count_text(n) for n in (0, 0.0312, 7.25, 999.7, 1234, 3_400_000, 56e6, 5.6e17)]
+    ['0', '0.031', '7.2', '1K', '1.2K', '3.4M', '56M', '5.6e17']
+    """
+    return _scaled(number, 1000, ("", "K", "M", "G", "T"))
+
+
+def bytes_text(number: float) -> str:
+    """A number of bytes for people; 1 KB is 1024 bytes, as in settings.
+
+    >>> bytes_text(500), bytes_text(1536), bytes_text(56 << 20)
+    ('500 B', '1.5 KB', '56 MB')
+    """
+    return _scaled(number, 1024, (" B", " KB", " MB", " GB", " TB", " PB"))
+
+
+def _scaled(number: float, step: int, units: Sequence[str]) -> str:
+    scaled, power = number, 0
+    while round(scaled) >= step and power < len(units):
+        scaled, power = scaled / step, power + 1
+    if number < 1 or power == len(units):  # too small or too large for a unit
+        return f"{number:.2g}".replace("e+", "e").replace("e-0", "e-") + units[0]
+    return (f"{scaled:.0f}" if scaled >= 9.95 else f"{scaled:.1f}".removesuffix(".0")) + units[power]

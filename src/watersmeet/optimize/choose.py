@@ -2,53 +2,42 @@
 
 `choose_plan` is what `plan = ".."` in a job means:
 - `left-deep`, `mjoin` or a tree: that one, as asked;
-- `auto` without statistics: one join where all inputs share a key, else left-deep, as nothing speaks for another;
-- `auto` with statistics, and the strategies by name: the optimiser's choice among the plans that can run.
+- `auto`: of the plans worth choosing between (`dominating.py`), those that the polynomial strategies find, the mjoin,
+  the left-deep tree and that tree with one join for each key, the one with the least CPU within the limits, with what
+  it costs to move rows (`moves.py`);
+- another strategy by name: what that one finds, whatever else there is.
 
-The optimiser may propose a cartesian product, which does not run; then the cheapest of the other plans is taken.
+The optimiser may propose a cartesian product, which does not run: such plans are passed over.
 
-What is not given is assumed: `RATE` rows a second, `KEY_SELECTIVITY` for an equality, `PREDICATE_SELECTIVITY` for every
-other predicate. Equalities closed by transitivity count once: a key over n inputs gives n - 1 edges, those with given
-selectivities first. Windows come from the query; an unbounded one is priced after `HORIZON_SECONDS`.
+Plans that cost the same within `ALIKE` are alike to us, estimates being what they are. Of those the one that stands
+first is taken: joins in the order of the text, one for each key, before the routed mjoin, which cannot be spilled, and
+before what was searched for.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
-from watersmeet.errors import JobError, did_you_mean
-from watersmeet.model.expressions import aliases_of
-from watersmeet.model.streams import Range
-from watersmeet.optimize.cost import NO_LIMITS, Cost, Limits, PlannedTree, cost
-from watersmeet.optimize.estimates import CostModel, HashProbes, Orders
-from watersmeet.optimize.strategies import STRATEGIES, bjtree_init, find_strategy, mjoin_init
-from watersmeet.plan.explain import explain_choice
-from watersmeet.plan.join_graph import JoinGraph, PairKey
+from watersmeet.errors import JobError
+from watersmeet.optimize.cost import NO_LIMITS, Cost, Limits, PlannedTree, finish_plan
+from watersmeet.optimize.dominating import dominating
+from watersmeet.optimize.estimates import CostConstants, CostModel, Estimates, HashProbes, Orders
+from watersmeet.optimize.moves import price_moves
+from watersmeet.optimize.query_graph import Statistics, graph_of
+from watersmeet.optimize.shape import from_tree
+from watersmeet.optimize.strategies import EXHAUSTIVE_UP_TO, STRATEGIES, bjtree_init, find_strategy, mjoin_init
+from watersmeet.plan.explain import explain_choice, price_text
+from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import Join, Tree, check_tree, choose_tree, left_deep, mjoin
+from watersmeet.plan.tree import Join, Tree, check_tree, choose_tree, join_by_key, left_deep, mjoin
 
-RATE = 1000.0
-KEY_SELECTIVITY = 0.001
-PREDICATE_SELECTIVITY = 1 / 3
-HORIZON_SECONDS = 3600.0
-TEXT_BYTES = 24.0
-MODEL: CostModel = HashProbes()
+# Seconds of CPU, as `runtime/calibration.py` measured them on the build machine; for where nobody measures.
+STANDARD = CostConstants(insert=180e-9, delete=0.0, join=25e-9, probe=45e-9, compare=39e-9, send=32e-9)
+STANDARD_MODEL: CostModel = HashProbes(STANDARD)
 
-
-@dataclass(frozen=True)
-class Statistics:
-    """What is known before the first row: rows a second by input, outputs over possible outputs by pair of inputs."""
-
-    rates: Mapping[str, float] = field(default_factory=dict)
-    selectivities: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def known(self) -> bool:
-        return bool(self.rates or self.selectivities)
+ALIKE = 1.05
+SHOWN = 8  # plans that a reader is shown beside the chosen one
 
 
 @dataclass(frozen=True)
@@ -67,40 +56,97 @@ class ChosenPlan:
     orders: Mapping[Join, Orders]
     reason: str
     alternatives: tuple[Alternative, ...] = ()
+    statistics: Statistics = field(default_factory=Statistics)
 
 
 def choose_plan(
-    query: Query, setting: str, statistics: Statistics | None = None, limits: Limits = NO_LIMITS
+    query: Query,
+    setting: str,
+    statistics: Statistics | None = None,
+    limits: Limits = NO_LIMITS,
+    model: CostModel = STANDARD_MODEL,
 ) -> ChosenPlan:
     """The plan that `setting` asks for."""
-    strategies = dict(STRATEGIES)
-    informed = statistics is not None and statistics.known
-    if setting not in strategies or (setting == "auto" and not informed):
-        return ChosenPlan(choose_tree(query, setting), {}, explain_choice(query, setting))
-    graph = graph_of(query, statistics or Statistics())
-    wanted = find_strategy(setting)(graph, limits, MODEL)
-    others = {
-        "mjoin-init": mjoin_init(graph, limits, MODEL),
-        "bjtree-init": bjtree_init(graph, limits, MODEL),
-        "mjoin": _planned(graph, limits, "mjoin", mjoin(query)),
-        "left-deep": _planned(graph, limits, "left-deep", left_deep(query)),
-    }
-    considered = {setting: wanted, **{name: plan for name, plan in others.items() if name != setting}}
-    runnable = {name: plan for name, plan in considered.items() if _runs(query, plan.tree)}
-    chosen = runnable.get(setting) or min(runnable.values(), key=lambda plan: limits.merit(plan.cost))
+    statistics = statistics or Statistics()
+    if setting not in dict(STRATEGIES):
+        return ChosenPlan(choose_tree(query, setting), {}, explain_choice(query, setting), (), statistics)
+    considered = consider(query, statistics, limits, model)
+    if setting == "auto":
+        chosen = _best(considered, limits)
+        why = f"auto chose {chosen.strategy}" if len(considered) > 1 else "auto, the only plan there is"
+    else:
+        graph = graph_of(query, statistics)
+        found = find_strategy(setting)(graph, limits, model)
+        if _runs(query, found.tree):
+            chosen = _price(query, graph, model, limits, found)
+            why = setting
+        else:
+            chosen = _best(considered, limits)
+            why = f"{setting} found {found.tree}, a cartesian product, so the best of the others"
+        considered = [chosen, *(plan for plan in considered if plan.tree != chosen.tree)]
+    fits = "" if limits == NO_LIMITS else " within the limits" if chosen.qualifies else ", the nearest to the limits"
     return ChosenPlan(
         tree=chosen.tree,
         orders=dict(chosen.orders),
-        reason=_reason(setting, chosen, limits),
-        alternatives=tuple(
-            Alternative(name, str(plan.tree), plan.cost, plan.qualifies) for name, plan in considered.items()
-        ),
+        reason=f"{why}: {price_text(chosen.cost.cpu, chosen.cost.memory)}{fits}, estimated from {statistics.source}",
+        alternatives=_shown(considered, chosen, limits),
+        statistics=statistics,
     )
 
 
-def _planned(graph: JoinGraph, limits: Limits, name: str, tree: Tree) -> PlannedTree:
-    price = cost(tree, graph, MODEL)
-    return PlannedTree(name, tree, (), price, limits.allow(price), f"{name} as the text has it")
+def show_considered(
+    query: Query, tree: Tree, statistics: Statistics, limits: Limits, model: CostModel
+) -> tuple[Alternative, ...]:
+    """What a plan that stands already costs by what is known now, and what else there would be."""
+    graph = graph_of(query, statistics)
+    standing = _price(query, graph, model, limits, _as_written(graph, "this plan", tree, model))
+    others = [plan for plan in consider(query, statistics, limits, model) if plan.tree != tree]
+    return _shown(others, standing, limits)
+
+
+def consider(query: Query, statistics: Statistics, limits: Limits, model: CostModel) -> list[PlannedTree]:
+    """The plans that can run and are worth a look, each with its full price; the first ones win where costs are alike.
+
+    The strategy of each says where it comes from.
+    """
+    graph = graph_of(query, statistics)
+    whole, deep = mjoin(query), left_deep(query)
+    by_key = join_by_key(query, deep)
+    trees = (
+        [("mjoin", whole)] if by_key == whole else [("one join a key", by_key), ("left-deep", deep), ("mjoin", whole)]
+    )
+    plans = [_as_written(graph, name, tree, model) for name, tree in (*trees, ("left-deep", deep))]
+    if len(query.aliases) > 2:
+        plans += [mjoin_init(graph, limits, model), bjtree_init(graph, limits, model)]
+        if len(query.aliases) <= EXHAUSTIVE_UP_TO:
+            plans += dominating(graph, limits, model)
+    found: dict[str, PlannedTree] = {}
+    for plan in plans:
+        if _runs(query, plan.tree):
+            found.setdefault(str(plan.tree), _price(query, graph, model, limits, plan))
+    return list(found.values())
+
+
+def _best(plans: list[PlannedTree], limits: Limits) -> PlannedTree:
+    least = min(limits.merit(plan.cost) for plan in plans)
+    for plan in plans:
+        merit = limits.merit(plan.cost)
+        if merit[0] == least[0] and merit[1] <= least[1] * ALIKE:
+            return plan
+    raise AssertionError("one of the plans is the best")
+
+
+def _as_written(graph: JoinGraph, name: str, tree: Tree, model: CostModel) -> PlannedTree:
+    """A tree that nobody searched for, with the probe orders of `mjoin_order`."""
+    estimates = Estimates(graph, model)
+    return finish_plan(estimates, name, from_tree(estimates, tree), NO_LIMITS, "as the text has it")
+
+
+def _price(query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plan: PlannedTree) -> PlannedTree:
+    """The plan with what its moves cost."""
+    moves = price_moves(query, plan.tree, dict(plan.orders), Estimates(graph, model))
+    full = Cost(plan.cost.cpu + moves.cpu, plan.cost.memory + moves.memory)
+    return replace(plan, cost=full, qualifies=limits.allow(full))
 
 
 def _runs(query: Query, tree: Tree) -> bool:
@@ -111,78 +157,9 @@ def _runs(query: Query, tree: Tree) -> bool:
     return True
 
 
-def _reason(setting: str, chosen: PlannedTree, limits: Limits) -> str:
-    kept = "" if limits == NO_LIMITS else " within the limits" if chosen.qualifies else ", the nearest to the limits"
-    return f"{setting}: estimated {chosen.cost}{kept} ({chosen.reason})"
-
-
-def graph_of(query: Query, statistics: Statistics) -> JoinGraph:
-    """The join graph of `query`, with given statistics where there are any and assumed ones elsewhere."""
-    for name in statistics.rates:
-        if name not in query.aliases:
-            raise JobError(
-                f'rates in [stats] name unknown input "{name}"',
-                detail=f"The query's inputs are {', '.join(query.aliases)}.",
-                hint=did_you_mean(name, query.aliases),
-            )
-    given = {_pair(query, text): value for text, value in statistics.selectivities.items()}
-    edges: dict[PairKey, list[float]] = {pair: [value] for pair, value in given.items()}
-    for key in query.keys:
-        for pair in _spanning_pairs([alias for alias in query.aliases if alias in key.aliases], given):
-            if pair not in given:
-                edges.setdefault(pair, []).append(KEY_SELECTIVITY)
-    for predicate in query.predicates:
-        pair = aliases_of(predicate)
-        if len(pair) == 2 and pair not in given:
-            edges.setdefault(pair, []).append(PREDICATE_SELECTIVITY)
-    return JoinGraph(
-        {alias: statistics.rates.get(alias, RATE) for alias in query.aliases},
-        edges,
-        {
-            entry.alias: entry.window.width.total_seconds() if isinstance(entry.window, Range) else None
-            for entry in query.inputs
-        },
-        horizon=HORIZON_SECONDS,
-        row_bytes={entry.alias: row_bytes(entry.stream.schema) for entry in query.inputs},
+def _shown(considered: list[PlannedTree], chosen: PlannedTree, limits: Limits) -> tuple[Alternative, ...]:
+    """The chosen plan first, then the others, the best first."""
+    others = sorted((plan for plan in considered if plan is not chosen), key=lambda plan: limits.merit(plan.cost))
+    return tuple(
+        Alternative(plan.strategy, str(plan.tree), plan.cost, plan.qualifies) for plan in (chosen, *others[:SHOWN])
     )
-
-
-def row_bytes(schema: pa.Schema) -> float:
-    """A guess at the size of a row in memory, its hash and event time included.
-
-    >>> row_bytes(pa.schema([("k", pa.int64()), ("name", pa.string())]))
-    48.0
-    """
-    widths = [field.type.bit_width / 8 if _fixed(field.type) else TEXT_BYTES for field in schema]
-    return 16.0 + sum(widths)
-
-
-def _fixed(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind))
-
-
-def _spanning_pairs(aliases: list[str], given: Mapping[frozenset[str], float]) -> list[frozenset[str]]:
-    """Pairs that connect `aliases` without a circle: those with given statistics first, then as the text has them."""
-    pairs = [frozenset(pair) for pair in itertools.combinations(aliases, 2)]
-    neighbours = [frozenset(pair) for pair in itertools.pairwise(aliases)]
-    home = {alias: alias for alias in aliases}
-    chosen = []
-    for pair in (*(p for p in pairs if p in given), *neighbours, *pairs):
-        first, second = pair
-        if home[first] != home[second]:
-            chosen.append(pair)
-            old, new = home[second], home[first]
-            home = {alias: new if where == old else where for alias, where in home.items()}
-    return chosen
-
-
-def _pair(query: Query, text: str) -> frozenset[str]:
-    names = text.split()
-    unknown = [name for name in names if name not in query.aliases]
-    if len(names) != 2 or names[0] == names[1] or unknown:
-        raise JobError(
-            f'selectivity in [stats] is for "{text}", which is not a pair of inputs',
-            detail=f"The query's inputs are {', '.join(query.aliases)}.",
-            hint=(did_you_mean(unknown[0], query.aliases) if unknown else None) or 'For example "A B" = 0.01.',
-        )
-    return frozenset(names)

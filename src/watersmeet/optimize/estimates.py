@@ -59,7 +59,7 @@ class CostConstants:
     delete: float = 1.0  # C_d: take an expired row out of it
     join: float = 1.0  # C_j: make one result of a probe, intermediate or final
     probe: float = 1.0  # hash: look one row's key up in a state
-    compare: float = 0.0  # compare one pair of rows: in nested loops any pair, with hashes one with the same hash
+    compare: float = 0.0  # check a predicate on a pair of rows: in nested loops any, else those with the same hash
     send: float = 0.0  # hand one row on to another slot
 
     def __post_init__(self) -> None:
@@ -94,13 +94,19 @@ class NestedLoops:
 
 @dataclass(frozen=True)
 class HashProbes:
-    """The hash-based kernel: a look-up for each probing row, a price per pair with the same hash, C_j per result."""
+    """The hash-based kernel: a look-up for each probing row, a price per pair that a predicate checks, C_j per result.
+
+    A predicate checks the pairs with the same hash. Without one all of these are results.
+    """
 
     constants: CostConstants = CostConstants()
 
     def hop(self, probing: Amount, state: Amount, hashed: Amount, results: Amount) -> Amount:
         constants = self.constants
-        return constants.probe * probing + constants.compare * probing * state * hashed + constants.join * results
+        pairs = probing * state * hashed
+        # Where all pairs with the same hash are results, there is no predicate to check them with.
+        checked = pairs * (pairs > results * _MORE)
+        return constants.probe * probing + constants.compare * checked + constants.join * results
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,8 @@ class Inputs:
     links: list[list[tuple[int, float]]]  # the same without the ones
     hashed: list[list[float]]  # the part of the selectivities that a hash serves
 
+
+_MORE = 1 + 1e-6  # beyond what rounding can do to two products of the same numbers
 
 DEFAULT_MODEL: CostModel = NestedLoops()
 

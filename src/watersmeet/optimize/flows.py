@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.optimize.choose import HORIZON_SECONDS, Statistics
 from watersmeet.optimize.estimates import DEFAULT_MODEL, Estimates
+from watersmeet.optimize.query_graph import HORIZON_SECONDS, Statistics
 from watersmeet.optimize.shape import from_tree
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.tree import Tree
@@ -66,11 +66,6 @@ def estimate_source(graph: JoinGraph, statistics: Statistics) -> str:
     >>> estimate_source(JoinGraph({"A": 1, "B": 1}, {}, 1), Statistics())
     'estimated from default statistics, as none were given'
     """
-    given = (
-        "the statistics given, and defaults for the rest"
-        if statistics.known
-        else "default statistics, as none were given"
-    )
     unbounded = any(width is None for width in graph.windows.values())
     after = f"; unbounded windows as they are after {HORIZON_SECONDS / 60:g} minutes" if unbounded else ""
-    return f"estimated from {given}{after}"
+    return f"estimated from {statistics.source}{after}"

@@ -16,11 +16,11 @@ from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from watersmeet.model.expressions import Call, Expr, describe
-from watersmeet.model.quantities import UNIT_MICROSECONDS, microseconds
+from watersmeet.model.quantities import UNIT_MICROSECONDS, bytes_text, count_text, microseconds
+from watersmeet.model.statistics import Measured
 from watersmeet.model.streams import Range, Window
 from watersmeet.plan.physical import AnyStage, Exchange, Node, PhysicalPlan, RoutedNode, RoutedStage, Stage, State
 from watersmeet.plan.query import Query, QueryInput
-from watersmeet.plan.tree import shared_keys
 
 Sizes = Mapping[str, Mapping[str, int]]  # state name -> {"rows": .., "bytes": ..}, as in a batch event
 
@@ -34,13 +34,7 @@ def explain_choice(query: Query, setting: str) -> str:
         return "left-deep was asked for: two inputs at a time, in the order of the text"
     if setting == "mjoin":
         return "mjoin was asked for: one join over all inputs"
-    if setting != "auto":
-        return f"the tree {setting} was asked for"
-    shared = shared_keys(query, tuple(frozenset({alias}) for alias in query.aliases))
-    if shared:
-        key = " = ".join(expression_text(term) for _, term in shared[0].terms)
-        return f"auto: all inputs share the key {key}, so one join needs no intermediate state and no exchange"
-    return "auto: no key is shared by all inputs, so two at a time, in the order of the text"
+    return f"the tree {setting} was asked for"
 
 
 class Considered(Protocol):
@@ -57,9 +51,16 @@ class Considered(Protocol):
 
 
 def explain_text(
-    plan: PhysicalPlan, reason: str, sizes: Sizes | None = None, considered: Sequence[Considered] = ()
+    plan: PhysicalPlan,
+    reason: str,
+    sizes: Sizes | None = None,
+    considered: Sequence[Considered] = (),
+    measured: Measured | None = None,
 ) -> str:
-    """The plan for a reader: `reason` says why this tree, `sizes` what its states hold, `considered` what else."""
+    """The plan for a reader: `reason` says why this tree, `sizes` what its states hold, `considered` what else.
+
+    `measured` is what the run has seen of its streams.
+    """
     stages = counted(len(plan.stages), "stage")
     exchanges = counted(sum(len(stage.exchanges) for stage in plan.stages), "exchange")
     lines = [f"plan {plan.tree}: {stages}, {exchanges}", f"why: {reason}", ""]
@@ -72,12 +73,42 @@ def explain_text(
         width = max(len(entry.name) for entry in considered)
         for entry in considered:
             verdict = "" if entry.qualifies else ", beyond the limits"
-            lines.append(f"  {entry.name.ljust(width)}  {entry.plan}: {entry.cost}{verdict}")
+            price = price_text(entry.cost.cpu, entry.cost.memory)
+            lines.append(f"  {entry.name.ljust(width)}  {entry.plan}: {price}{verdict}")
+    if measured is not None and measured.seconds > 0:
+        lines += ["", "measured (of event time; recent batches weigh more):"]
+        lines += [f"  {line}" for line in measured_lines(measured)]
     return "\n".join(lines) + "\n"
 
 
+def price_text(cores: float, memory_bytes: float) -> str:
+    """What a plan costs, for a reader.
+
+    >>> price_text(0.0125, 3_400_000)
+    'CPU 0.0125 cores, memory 3.2 MB'
+    """
+    return f"CPU {cores:.3g} cores, memory {bytes_text(memory_bytes)}"
+
+
+def measured_lines(measured: Measured) -> list[str]:
+    """Rates and selectivities for a reader, one a line."""
+    lines = [f"{alias}: {count_text(measured.rate(alias) or 0.0)} rows/s" for alias in measured.rows]
+    for pair in measured.pairs:
+        if pair.selectivity is not None:
+            checked = (
+                "" if pair.pass_share is None else f" (key {pair.key_share:.3g}, predicates {pair.pass_share:.3g})"
+            )
+            sides = f"{' '.join(pair.left)} with {' '.join(pair.right)}"
+            lines.append(f"{sides}: selectivity {pair.selectivity:.3g}{checked}")
+    return lines
+
+
 def explain_json(
-    plan: PhysicalPlan, reason: str, sizes: Sizes | None = None, considered: Sequence[Considered] = ()
+    plan: PhysicalPlan,
+    reason: str,
+    sizes: Sizes | None = None,
+    considered: Sequence[Considered] = (),
+    measured: Measured | None = None,
 ) -> dict[str, Any]:
     """The plan as plain JSON data."""
     return {
@@ -96,6 +127,13 @@ def explain_json(
             }
             for entry in considered
         ],
+        "measured": {
+            "rates": {} if measured is None else {alias: measured.rate(alias) for alias in measured.rows},
+            "selectivities": [
+                {"left": list(p.left), "right": list(p.right), "selectivity": p.selectivity, "key": p.key_share}
+                for p in ([] if measured is None else measured.pairs)
+            ],
+        },
         "output": [{"name": c.name, "expression": expression_text(c.expr)} for c in plan.query.select],
     }
 

@@ -18,12 +18,13 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 from xml.etree import ElementTree
 
+from watersmeet.model.quantities import bytes_text, count_text
 from watersmeet.plan.explain import (
     classes_text,
     counted,
@@ -104,33 +105,6 @@ def draw_plan(plan: PhysicalPlan, flows: Flows, reason: str, source: str = "esti
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
-
-
-def count_text(number: float) -> str:
-    """A number of rows for people.
-
-    >>> [count_text(n) for n in (0, 0.0312, 7.25, 999.7, 1234, 3_400_000, 56e6, 5.6e17)]
-    ['0', '0.031', '7.2', '1K', '1.2K', '3.4M', '56M', '5.6e17']
-    """
-    return _scaled(number, 1000, ("", "K", "M", "G", "T"))
-
-
-def bytes_text(number: float) -> str:
-    """A number of bytes for people; 1 KB is 1024 bytes, as in settings.
-
-    >>> bytes_text(500), bytes_text(1536), bytes_text(56 << 20)
-    ('500 B', '1.5 KB', '56 MB')
-    """
-    return _scaled(number, 1024, (" B", " KB", " MB", " GB", " TB", " PB"))
-
-
-def _scaled(number: float, step: int, units: Sequence[str]) -> str:
-    scaled, power = number, 0
-    while round(scaled) >= step and power < len(units):
-        scaled, power = scaled / step, power + 1
-    if number < 1 or power == len(units):  # too small or too large for a unit
-        return f"{number:.2g}".replace("e+", "e").replace("e-0", "e-") + units[0]
-    return (f"{scaled:.0f}" if scaled >= 9.95 else f"{scaled:.1f}".removesuffix(".0")) + units[power]
 
 
 # --- text -------------------------------------------------------------------------------------------------------------

@@ -106,23 +106,32 @@ def left_deep(query: Query) -> Tree:
     return tree
 
 
+def join_by_key(query: Query, tree: Tree) -> Tree:
+    """`tree` with every join merged into the one above it that is hashed on the same keys."""
+    if isinstance(tree, Leaf):
+        return tree
+    keys = shared_keys(query, tuple(child.aliases for child in tree.children))
+    children: list[Tree] = []
+    for child in (join_by_key(query, child) for child in tree.children):
+        below = tuple(c.aliases for c in child.children) if isinstance(child, Join) else ()
+        if isinstance(child, Join) and keys and shared_keys(query, below) == keys:
+            children += child.children
+        else:
+            children.append(child)
+    return Join(tuple(children))
+
+
 def mjoin(query: Query) -> Tree:
     """One node over all inputs, in the order of the text."""
     return Join(tuple(map(Leaf, query.aliases)))
 
 
 def choose_tree(query: Query, plan: str) -> Tree:
-    """The tree that the setting `plan` asks for.
-
-    `auto` takes one node where all inputs share a key (no intermediate state, no exchange) and left-deep elsewhere.
-    """
+    """The tree that the setting `plan` names. What `auto` means is `optimize/choose.py`'s to say."""
     if plan == "left-deep":
         return left_deep(query)
     if plan == "mjoin":
         tree: Tree = mjoin(query)
-    elif plan == "auto":
-        everything = tuple(frozenset({alias}) for alias in query.aliases)
-        return mjoin(query) if shared_keys(query, everything) else left_deep(query)
     elif "(" in plan or ")" in plan:
         tree = parse_tree(plan, query)
     else:

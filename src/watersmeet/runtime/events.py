@@ -17,6 +17,11 @@ def silent(event: Event) -> None:
     """Tell nobody."""
 
 
+def note_to(report: Report) -> Callable[[str], None]:
+    """A function that reports a sentence to the user."""
+    return lambda text: report({"event": "note", "text": text})
+
+
 def batch_event(plan: PhysicalPlan, manifest: Manifest, seconds: float) -> Event:
     """What users are told after a batch."""
     batch = manifest.batch

@@ -12,7 +12,7 @@ from watersmeet.model.routing import Routing
 from watersmeet.plan.layout import lay_out
 from watersmeet.runtime.checkpoint import Layout, in_memory, open_checkpoint, refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
-from watersmeet.runtime.events import Report
+from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.local import LocalRun, run_batches
 from watersmeet.runtime.local_sources import FileSource, LocalSource
 from watersmeet.runtime.outputs import Outputs
@@ -24,7 +24,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     streams = job.streams()
     query = bind(job.query, streams)
     layout = None if job.run.checkpoint is None else Layout(job.run.checkpoint, job.run.cache)
-    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.memory, layout)
+    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.limits, layout, note_to(report))
     plan = lay_out(query, chosen.tree, chosen.orders)
     sources: dict[str, LocalSource] = {}
     for name in plan.streams:

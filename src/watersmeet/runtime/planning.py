@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from watersmeet.errors import JobError
-from watersmeet.optimize.choose import ChosenPlan, Statistics, choose_plan
-from watersmeet.optimize.cost import Limits
+from watersmeet.optimize.choose import ChosenPlan, choose_plan, show_considered
+from watersmeet.optimize.cost import NO_LIMITS, Limits
+from watersmeet.optimize.estimates import CostModel, HashProbes
+from watersmeet.optimize.query_graph import Statistics
 from watersmeet.optimize.strategies import STRATEGIES
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import parse_tree
+from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.checkpoint import Layout
 from watersmeet.state.table import FileTable
 
@@ -16,18 +22,29 @@ def plan_run(
     query: Query,
     setting: str,
     statistics: Statistics | None = None,
-    memory_bytes: int | None = None,
+    limits: Limits = NO_LIMITS,
     layout: Layout | None = None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> ChosenPlan:
-    """The plan for a run of `query`. A plan that the engine may choose is chosen once for each checkpoint."""
-    recorded = _recorded_plan(query, layout) if setting in dict(STRATEGIES) and layout is not None else None
-    if recorded is not None:
-        return recorded
-    limits = Limits() if memory_bytes is None else Limits(memory=memory_bytes)
-    return choose_plan(query, setting, statistics, limits)
+    """The plan for a run of `query`. A plan that the engine may choose is chosen once for each checkpoint.
+
+    `report` is told when something takes a moment.
+    """
+    if setting not in dict(STRATEGIES):
+        return choose_plan(query, setting, statistics, limits)
+    statistics = statistics or Statistics()
+    recorded = _recorded_plan(query, statistics, limits, layout, report) if layout is not None else None
+    return recorded or choose_plan(query, setting, statistics, limits, _model(query, report))
 
 
-def _recorded_plan(query: Query, layout: Layout) -> ChosenPlan | None:
+def _model(query: Query, report: Callable[[str], None]) -> CostModel:
+    # Two inputs leave nothing to choose; their one plan can be priced with what is known already.
+    return HashProbes(machine_costs(report, measure=len(query.aliases) > 2))
+
+
+def _recorded_plan(
+    query: Query, statistics: Statistics, limits: Limits, layout: Layout, report: Callable[[str], None]
+) -> ChosenPlan | None:
     table = FileTable.open(layout.state)
     if table is None:
         return None
@@ -35,4 +52,6 @@ def _recorded_plan(query: Query, layout: Layout) -> ChosenPlan | None:
         tree = parse_tree(table.manifest.plan, query)
     except JobError:
         return None  # a checkpoint of another query, which is refused when it is opened
-    return ChosenPlan(tree, {}, "the checkpoint was made with this plan")
+    known = replace(statistics, measured=table.manifest.measured)
+    considered = show_considered(query, tree, known, limits, _model(query, report))
+    return ChosenPlan(tree, {}, "the checkpoint was made with this plan", considered, known)

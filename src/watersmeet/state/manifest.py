@@ -65,7 +65,7 @@ class Manifest:
     rows_out: int = 0
     rows_late: int = 0
     decisions: tuple[Mapping[str, Any], ...] = ()
-    measured: Measured = Measured()
+    measured: Measured = field(default_factory=Measured)
 
     @property
     def last_batch(self) -> int:

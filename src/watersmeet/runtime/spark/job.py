@@ -19,7 +19,7 @@ from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
 from watersmeet.runtime.checkpoint import Layout
-from watersmeet.runtime.events import Report
+from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.local_sources import csv_header, list_files, missing_path, probe_files
 from watersmeet.runtime.planning import plan_run
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
@@ -42,7 +42,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch."""
     query = bind(job.query, job.streams())
     assert job.run.checkpoint is not None, "the job file was checked"
-    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.memory, Layout(job.run.checkpoint))
+    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.limits, Layout(job.run.checkpoint), note_to(report))
     streams = {entry.stream.name for entry in query.inputs}
     for name in sorted(streams):
         _check_files(job.sources[name])
@@ -57,6 +57,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "slots": job.run.slots,
                 "groups": job.run.groups,
                 "memory": job.run.memory,
+                "cores": job.run.cores,
                 "plan": job.adapt.plan,
                 "cache": job.run.cache,
             }

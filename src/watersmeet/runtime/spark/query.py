@@ -8,6 +8,7 @@ batch, and computes it, or the version, and delivers it again from its files.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -23,9 +24,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, did_you_mean
-from watersmeet.model.quantities import parse_bytes
+from watersmeet.model.quantities import parse_bytes, parse_cores
 from watersmeet.model.routing import Routing
-from watersmeet.optimize.choose import ChosenPlan, Statistics
+from watersmeet.optimize.choose import ChosenPlan
+from watersmeet.optimize.cost import Limits
+from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.explain import explain_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
@@ -41,7 +44,7 @@ from watersmeet.runtime.spark.sources import UnionLayout, unite
 from watersmeet.runtime.spark.tasks import Pack, RunStage
 from watersmeet.state.manifest import BatchRecord
 
-OPTIONS = ("path", "checkpointLocation", "memory", "slots", "groups", "plan", "cache", "latePath")
+OPTIONS = ("path", "checkpointLocation", "memory", "cores", "slots", "groups", "plan", "cache", "latePath")
 
 # In force for our own job of a batch only. One job a batch means no adaptive execution, which would run each shuffle as
 # a job of its own. Batches of 64K rows: benchmarks/shuffles.py.
@@ -79,7 +82,7 @@ class StreamWriter:
         return self
 
     def option(self, key: str, value: Any) -> StreamWriter:
-        """One of `path`, `checkpointLocation`, `memory`, `slots`, `groups`, `plan`, `cache`, `latePath`."""
+        """One of `path`, `checkpointLocation`, `memory`, `cores`, `slots`, `groups`, `plan`, `cache`, `latePath`."""
         known = {name.lower(): name for name in OPTIONS}
         if key.lower() not in known:
             raise JobError(
@@ -137,7 +140,8 @@ class StreamWriter:
         asked = self._options.get("plan", "auto")
         memory_bytes = None if memory is None else parse_bytes(memory, "memory")
         layout = Layout(where, self._options.get("cache"))
-        chosen = plan_run(self._query, asked, self._statistics, memory_bytes, layout)
+        limits = Limits(parse_cores(self._options.get("cores")) or math.inf, memory_bytes or math.inf)
+        chosen = plan_run(self._query, asked, self._statistics, limits, layout)
         physical = lay_out(self._query, chosen.tree, chosen.orders)
         late = self._options.get("latePath")
         if self._function is not None:
@@ -355,7 +359,11 @@ class SparkRun:
         return self._checkpoint.manifest.plan
 
     def explain(self) -> str:
-        return explain_text(self._plan, self._chosen.reason, considered=self._chosen.alternatives)
+        """The plan with what its states hold, and what was measured so far."""
+        manifest = self._checkpoint.manifest
+        sizes = batch_event(self._plan, manifest, 0.0)["states"] if manifest.batch is not None else None
+        considered = self._chosen.alternatives
+        return explain_text(self._plan, self._chosen.reason, sizes, considered, manifest.measured)
 
     def decisions(self) -> list[Mapping[str, Any]]:
         """What was decided while the query ran, and why."""

@@ -1,0 +1,56 @@
+"""What it costs that rows change slots: the part of a plan's price that depends on the keys, not on the join graph.
+
+A join whose inputs share a key runs where its rows are hashed. Rows move (`CostConstants.send`, each)
+- from a stream to the slot of its key: once, or once for each key that a routed join probes it on;
+- from one join to the next, unless both are hashed on the same key;
+- in a routed join, from hop to hop, whatever partial results there are.
+
+A stream that a routed join keeps under several keys is also stored, inserted and expired once for each.
+
+Optimisers search by the graph alone, where a node's price depends on its inputs and nothing else; `choose.py` adds this
+to the plans that they leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from watersmeet.optimize.cost import Cost
+from watersmeet.optimize.estimates import Estimates, Orders
+from watersmeet.optimize.mjoin_order import order_node
+from watersmeet.plan.query import Query
+from watersmeet.plan.routes import choose_routes
+from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
+
+
+def price_moves(query: Query, tree: Tree, orders: Mapping[Join, Orders], estimates: Estimates) -> Cost:
+    """What the moves of a plan add to its cost. A join without given orders has those of `mjoin_order`."""
+    if isinstance(tree, Leaf):
+        return Cost(0.0, 0.0)
+    send = estimates.model.constants.send
+    parts = tuple(child.aliases for child in tree.children)
+    masks = tuple(sum(estimates.bit[alias] for alias in part) for part in parts)
+    rates = [estimates.rows(mask) * estimates.churn(mask) for mask in masks]
+    keys = shared_keys(query, parts)
+    cpu = memory = 0.0
+    if keys:
+        for child, rate in zip(tree.children, rates, strict=True):
+            stays = isinstance(child, Join) and shared_keys(query, tuple(c.aliases for c in child.children)) == keys
+            cpu += 0.0 if stays else send * rate
+    else:
+        wanted = orders.get(tree) or order_node(estimates, masks).orders
+        routes = choose_routes(query, parts, wanted)
+        for place, mask in enumerate(masks):
+            probed = {hop.keys for route in routes for hop in route if hop.input == place}
+            entered = len(probed | {routes[place][0].keys})
+            copies = len(probed) - 1
+            cpu += rates[place] * (send * entered + estimates.upkeep(mask) * copies)
+            memory += estimates.memory(mask) * copies
+            joined = mask
+            for hop in routes[place][:-1]:
+                joined |= masks[hop.input]
+                cpu += send * estimates.rows(joined) * estimates.churn(mask)
+    for child in tree.children:
+        below = price_moves(query, child, orders, estimates)
+        cpu, memory = cpu + below.cpu, memory + below.memory
+    return Cost(cpu, memory)

@@ -1,0 +1,202 @@
+"""The cost constants of this machine, in seconds of CPU: measured once in a second or two, and kept in a file.
+
+The real kernel is timed on small joins that do mostly one thing: rows that find no partner (insert, probe), pairs with
+the same key that fail a predicate (compare), pairs that become results (join), rows that expire (delete), and rows
+that go on to another slot (send). With these constants and rates per second, an estimated CPU cost is a number of
+cores.
+
+Limits: the constants are those of narrow rows (three columns of 8 bytes) and of one comparison for each pair, in
+batches of some 10,000 rows. Wider rows, dearer predicates and very small batches cost more. What Spark adds around
+the kernel (reading, shuffles, starting tasks) is not in them.
+
+The file lies under the user's cache folder (XDG_CACHE_HOME), or where WATERSMEET_COSTS says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.prepare import cut, keyed, prepare, set_late_apart
+from watersmeet.kernel.rows import Int64Array, concat, merge_sorted, take
+from watersmeet.kernel.step import join_step
+from watersmeet.lang.binder import bind
+from watersmeet.model.routing import Routing
+from watersmeet.model.streams import Stream
+from watersmeet.optimize.choose import STANDARD
+from watersmeet.optimize.estimates import CostConstants
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import Node, PhysicalPlan, Stage
+from watersmeet.plan.tree import mjoin
+from watersmeet.runtime.checkpoint import in_memory
+from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
+from watersmeet.runtime.local_sources import RowsSource
+
+BATCH_ROWS = 20_000
+BATCHES = 8
+REPEAT = 3  # the fastest counts: other work on the machine only ever adds
+
+_SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
+_PLAIN = "SELECT A.v, B.v AS w FROM A [RANGE 1 HOUR], B [RANGE 1 HOUR] WHERE A.k = B.k"
+_PICKY = f"{_PLAIN} AND A.v < B.v"
+_SHORT = _PLAIN.replace("1 HOUR", "2 SECONDS")
+
+
+def machine_costs(report: Callable[[str], None] = lambda text: None, measure: bool = True) -> CostConstants:
+    """The constants of this machine: from the file, or measured now and written there if that can be.
+
+    Without `measure`, the constants of another machine stand in for those that the file does not have.
+    """
+    path = _path()
+    known = _read(path)
+    if known is not None:
+        return known
+    if not measure:
+        return STANDARD
+    report("measuring what joins cost on this machine (once, some two seconds)")
+    costs = measure_costs()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"machine": _machine(), "seconds": asdict(costs)}, indent=2), encoding="utf-8")
+    except OSError:
+        pass  # a read-only home: they are measured again next time
+    return costs
+
+
+def measure_costs() -> CostConstants:
+    """Time the kernel. Takes a second or two."""
+    plain, picky = _plan_of(_PLAIN), _plan_of(_PICKY)
+    rows = BATCH_ROWS * BATCHES * 2
+    enter = _fastest(lambda: _run(plain)) / rows
+    probe = _step_seconds(plain, keys=BATCH_ROWS, apart=True) / BATCH_ROWS
+    per_key = 100  # rows of each key on each side
+    pairs = BATCH_ROWS * per_key
+    compare = _step_seconds(picky, keys=BATCH_ROWS // per_key, apart=False, passing=False) / pairs
+    join = _step_seconds(plain, keys=BATCH_ROWS // per_key, apart=False) / pairs
+    delete = _fastest(lambda: _run(_plan_of(_SHORT))) / rows - enter
+    return CostConstants(
+        insert=max(enter - probe, enter / 10),
+        delete=max(delete, 0.0),
+        join=join,
+        probe=probe,
+        compare=compare,
+        send=_send_seconds(plain) / BATCH_ROWS,
+    )
+
+
+def _path() -> Path:
+    given = os.environ.get("WATERSMEET_COSTS")
+    if given:
+        return Path(given)
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(home) / "watersmeet" / "costs.json"
+
+
+def _machine() -> dict[str, str]:
+    """What the constants hold for; another version or machine measures again."""
+    return {
+        "watersmeet": version("watersmeet"),
+        "python": platform.python_version(),
+        "arrow": pa.__version__,
+        "numpy": np.__version__,
+        "machine": f"{platform.node()} {platform.machine()} {os.cpu_count()}",
+    }
+
+
+def _read(path: Path) -> CostConstants | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if os.environ.get("WATERSMEET_COSTS") or content["machine"] == _machine():
+            return CostConstants(**{name: float(value) for name, value in content["seconds"].items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return None
+
+
+def _plan_of(text: str) -> PhysicalPlan:
+    streams = {name: Stream(name, _SCHEMA, "ts", timedelta(0)) for name in "AB"}
+    query = bind(text, streams, {})
+    return lay_out(query, mjoin(query))
+
+
+def _node(plan: PhysicalPlan) -> Node:
+    stage = plan.stages[0]
+    assert isinstance(stage, Stage)
+    return stage.nodes[0]
+
+
+def _rows(number: int, parity: int) -> pa.RecordBatch:
+    """A batch of one second's rows; those of different parity have no key in common."""
+    source = np.random.default_rng([number, parity])
+    keys = source.integers(0, 10 * BATCH_ROWS, BATCH_ROWS) * 2 + parity
+    times = number * 1_000_000 + np.sort(source.integers(0, 1_000_000, BATCH_ROWS))
+    return pa.RecordBatch.from_arrays(list(map(pa.array, (keys, keys, times))), schema=_SCHEMA)
+
+
+def _run(plan: PhysicalPlan) -> float:
+    """Seconds of CPU to take in batches of rows that find no partner."""
+    sources = {
+        name: RowsSource(plan.query.input(name).stream, [_rows(number, parity) for number in range(BATCHES)])
+        for parity, name in enumerate("AB")
+    }
+    run = LocalRun(plan, in_memory(plan.query, plan.tree, Routing.even(30, 1)), MemoryResults())
+    try:
+        return _seconds(lambda: run_batches(run, sources, lambda record: None))
+    finally:
+        run.close()
+
+
+def _step_seconds(plan: PhysicalPlan, keys: int, apart: bool, passing: bool = True) -> float:
+    """Seconds of CPU of one step in which `BATCH_ROWS` new rows of A probe as many rows of B, over `keys` keys."""
+    node = _node(plan)
+    base = np.repeat(np.arange(keys), BATCH_ROWS // keys)
+    new = _arrived(plan, "A", base * 2, value=0 if passing else 1)
+    kept = _arrived(plan, "B", base * 2 + (1 if apart else 0), value=1 if passing else 0)
+    segment = Indexed.of(kept)
+    nothing = concat([], node.inputs[1].state.schema)
+    return _fastest(lambda: _seconds(lambda: join_step(node, [new, nothing], [[], [segment]])))
+
+
+def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, value: int) -> pa.RecordBatch:
+    """Rows as they arrive at the port of an input, hashed and sorted."""
+    values = np.full(len(keys), value, dtype=np.int64)
+    batch = pa.RecordBatch.from_arrays(list(map(pa.array, (keys, values, np.zeros_like(keys)))), schema=_SCHEMA)
+    leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
+    return prepare(set_late_apart(batch, "ts", None), leaf)
+
+
+def _send_seconds(plan: PhysicalPlan) -> float:
+    state = _node(plan).inputs[0].state
+    source = np.random.default_rng(0)
+    rows = _arrived(plan, "A", source.integers(0, 1 << 40, BATCH_ROWS), value=0)
+    rows = take(rows, source.permutation(BATCH_ROWS))  # what a join puts out is not in the order of the next key
+    routing = Routing.even(30, 2)
+
+    def work() -> Iterable[pa.RecordBatch]:
+        pieces: Mapping[int, pa.RecordBatch] = dict(cut(keyed(rows, state.key_fields, state.fields), routing))
+        return [merge_sorted([piece], state.schema) for piece in pieces.values()]
+
+    return _fastest(lambda: _seconds(work))
+
+
+def _seconds(work: Callable[[], Iterable[object]]) -> float:
+    """Seconds of CPU that it takes to exhaust what `work` returns."""
+    begin = time.process_time()
+    for _ in work():
+        pass
+    return time.process_time() - begin
+
+
+def _fastest(timed: Callable[[], float]) -> float:
+    return min(timed() for _ in range(REPEAT))
