@@ -30,6 +30,7 @@ def make_segment(number: int, max_expiry: int) -> Segment:
         born=((0, 3), (5, 6)),
         min_expiry=1_000_000,
         max_expiry=max_expiry,
+        min_time=0,
         batch=number,
     )
 

@@ -13,11 +13,11 @@ import traceback
 from contextlib import suppress
 from importlib import metadata
 
-from watersmeet.cli import demo, explain, generate, run, state
+from watersmeet.cli import demo, experiment, explain, generate, run, state
 from watersmeet.errors import InternalError, WatersmeetError
 
 # Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
-VERBS = (run, explain, generate, state, demo)
+VERBS = (run, explain, generate, state, demo, experiment)
 
 TRACE = "WATERSMEET_TRACE"
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it

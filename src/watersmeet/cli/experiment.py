@@ -1,0 +1,144 @@
+"""`watersmeet experiment`: runs an experiment of the papers on this machine and writes what it found as a page.
+
+One sub-command an experiment, from `EXPERIMENTS`. Progress goes to stderr; stdout has the closing table and the path of
+the page or, with `--json`, one JSON object with every figure of the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from watersmeet.cli.terminal import make_table, output_console
+from watersmeet.errors import JobError
+from watersmeet.experiments.figures import require_matplotlib
+from watersmeet.experiments.paced import CpuClock
+from watersmeet.experiments.page import write_page
+from watersmeet.experiments.plan_runs import run_sets
+from watersmeet.experiments.plans import SETTINGS, Setting
+from watersmeet.experiments.plans_page import TERMINAL_COLUMNS, make_page, terminal_rows
+from watersmeet.optimize import HashProbes
+from watersmeet.runtime.calibration import machine_costs
+from watersmeet.runtime.clock import Clock, WallClock
+
+if TYPE_CHECKING:
+    from watersmeet.cli.terminal import SubParsers
+
+CLOCKS: dict[str, Callable[[], Clock]] = {"wall": WallClock, "cpu": CpuClock}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def add_parser(subparsers: SubParsers) -> None:
+    parser = subparsers.add_parser("experiment", help="run an experiment of the papers, and write a page about it")
+    names = parser.add_subparsers(title="experiments", metavar="EXPERIMENT", required=True)
+    for experiment in EXPERIMENTS:
+        entry = names.add_parser(experiment.name, help=experiment.help, description=experiment.help)
+        experiment.add_arguments(entry)
+        entry.set_defaults(run=experiment.run)
+
+
+def _add_plans_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", default="experiment-plans", metavar="FOLDER", help="where the page goes (default experiment-plans)"
+    )
+    parser.add_argument("--set", metavar="1,2,..", help="only these sets (default all four)")
+    parser.add_argument("--seconds", type=_positive, default=20, help="how long each plan runs (default 20)")
+    parser.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="what rows arrive by: the wall clock, or the CPU time of this process, for a busy machine (default wall)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number above zero')
+    return value
+
+
+def _run_plans(args: argparse.Namespace) -> int:
+    settings = _chosen(args.set)
+    folder = _folder(args.out)
+    require_matplotlib()
+    prices = machine_costs(_say)
+    outcomes = run_sets(settings, HashProbes(prices), args.seconds, CLOCKS[args.clock](), _say)
+    page = write_page(make_page(outcomes, prices, _machine(), args.clock), folder, "plans")
+    plans = [plan for outcome in outcomes for plan in outcome.plans]
+    if any(plan.disturbed for plan in plans):
+        _say("note: the machine was busy with other work; with --clock cpu that does not matter")
+    alike = sum(plan.observed == plan.expected for plan in plans)
+    if args.json:
+        found = [outcome.to_json() for outcome in outcomes]
+        print(json.dumps({"page": str(page), "prices_seconds": asdict(prices), "sets": found}))
+        return 0
+    console = output_console()
+    console.print(make_table(TERMINAL_COLUMNS, terminal_rows(outcomes), right=TERMINAL_COLUMNS[3:6]))
+    console.print("costs are predicted / measured (ratio)")
+    console.print(f"{alike} of {len(plans)} plans did as the dissertation has it; the page is {page}")
+    return 0
+
+
+def _chosen(text: str | None) -> list[Setting]:
+    if text is None:
+        return list(SETTINGS)
+    known = {str(setting.number): setting for setting in SETTINGS}
+    wanted = list(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in wanted:
+        if name not in known:
+            raise JobError(
+                f'there is no set "{name}"',
+                detail=f"The sets are {', '.join(known)}.",
+                hint="Give numbers with commas between them, as in --set 1,3.",
+            )
+    return [known[name] for name in wanted]
+
+
+def _folder(text: str) -> Path:
+    folder = Path(text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # before anything runs: to fail at the end would be late
+    except OSError as error:
+        raise JobError(
+            f'cannot make the folder "{text}"', detail=f"{error.strerror}.", hint="Give another one with --out."
+        ) from None
+    return folder
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _machine() -> str:
+    """What this runs on, for readers of the page."""
+    cores = os.cpu_count() or 1
+    return f"{cores} cores of {platform.machine()}, {platform.system()}, Python {platform.python_version()}"
+
+
+EXPERIMENTS = (
+    Experiment(
+        "plans",
+        "which of mjoin, bjtree and hybrid lives with little CPU or memory (experiment sets 1 to 4 of [Zhu06])",
+        _add_plans_arguments,
+        _run_plans,
+    ),
+)
