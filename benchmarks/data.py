@@ -15,6 +15,7 @@ A data set is made once and found again by its parameters in the name of its fol
 import argparse
 import os
 import shutil
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -55,11 +56,19 @@ class DataSet:
 
 def prepare(data: DataSet, root: Path = ROOT) -> Path:
     """The folder of `data`, made if it is not there yet."""
-    folder = root / data.name
-    if not folder.exists():
-        beside = root / f".{data.name}.{os.getpid()}"
+
+    def fill(folder: Path) -> None:
         for number, stream in enumerate(STREAMS):
-            _write_stream(data, number, beside / stream)
+            write_files(folder / stream, _tables(data, number))
+
+    return make_once(root / data.name, fill)
+
+
+def make_once(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """`folder`, filled by `fill` if it is not there yet; it appears whole or not at all."""
+    if not folder.exists():
+        beside = folder.parent / f".{folder.name}.{os.getpid()}"
+        fill(beside)
         try:
             beside.rename(folder)
         except OSError:  # somebody else made the same data meanwhile
@@ -78,29 +87,34 @@ def expected_rows(data: DataSet, root: Path = ROOT) -> int:
 
 def first_files(folder: Path, files: int, to: Path) -> Path:
     """A folder like `folder` with the first `files` files of every stream, linked: the input of a warm-up run."""
-    for stream in STREAMS:
-        (to / stream).mkdir(parents=True)
-        for path in sorted((folder / stream).iterdir())[:files]:
-            os.link(path, to / stream / path.name)
+    for stream in folder.iterdir():
+        (to / stream.name).mkdir(parents=True)
+        for path in sorted(stream.iterdir())[:files]:
+            os.link(path, to / stream.name / path.name)
     return to
 
 
-def _write_stream(data: DataSet, number: int, folder: Path) -> None:
+def write_files(folder: Path, tables: Iterable[pa.Table]) -> None:
+    """A stream as a folder of files, one for each table, which Spark's file source takes in this order."""
     folder.mkdir(parents=True)
+    for file, table in enumerate(tables):
+        path = folder / f"{file:05d}.parquet"
+        pq.write_table(table, path, row_group_size=ROW_GROUP_ROWS)
+        os.utime(path, (FIRST_TS // 1_000_000 + file,) * 2)
+
+
+def _tables(data: DataSet, number: int) -> Iterator[pa.Table]:
     rng = np.random.default_rng([data.seed, number])
     cuts = np.linspace(0, data.rows, data.files + 1).astype(int)
-    for file, (start, end) in enumerate(pairwise(cuts)):
+    for start, end in pairwise(cuts):
         rows = end - start
-        table = pa.table(
+        yield pa.table(
             {
                 "k": rng.integers(0, data.keys, rows),
                 "v": rng.integers(0, 10_000, rows),
                 "ts": FIRST_TS + np.arange(start, end) * TS_STEP,
             }
         )
-        path = folder / f"{file:05d}.parquet"
-        pq.write_table(table, path, row_group_size=ROW_GROUP_ROWS)
-        os.utime(path, (FIRST_TS // 1_000_000 + file,) * 2)
 
 
 def main() -> None:

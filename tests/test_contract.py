@@ -29,8 +29,8 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
+from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out
-from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import Layout, open_checkpoint
 from watersmeet.runtime.events import silent
 from watersmeet.runtime.local import LocalRun, run_batches
@@ -125,7 +125,7 @@ def run_with_restarts(
         for name, stream in case.streams.items()
     }
     query = bind(case.text, streams)
-    plan = lay_out(query, choose_tree(query, case.plan))
+    plan = lay_out(query, choose_plan(query, case.plan).tree)
     outputs = Outputs.of("parquet", str(folder / "out"), str(folder / "late"), "owner")
 
     def lose(batch: BatchRecord) -> None:

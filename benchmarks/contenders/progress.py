@@ -13,16 +13,20 @@ same kind over `warm_up` batches, then the one that is measured.
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 
+import psutil
 import pyarrow.parquet as pq
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
 
 WARM_UP_BATCHES = 3
+FOLLOW_SECONDS = 1
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,16 @@ class BatchDone:
 
 def arguments() -> argparse.Namespace:
     """The command line of a contender."""
+    return parser().parse_args()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options that every contender has."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True, help="folder with a folder of parquet files per stream")
     parser.add_argument("--out", type=Path, required=True, help="empty folder for results and checkpoints")
     parser.add_argument("--warm-up", type=int, default=WARM_UP_BATCHES, help="batches of the run that is not measured")
-    return parser.parse_args()
+    return parser
 
 
 def report_query(query: StreamingQuery, out: Path) -> None:
@@ -59,6 +68,42 @@ def report_triggers(query: StreamingQuery, rows_out: Mapping[int, int]) -> None:
     report(batches, (starts[-1] + spent[-1] - starts[0]).total_seconds())
 
 
+def follow(query: StreamingQuery, more: Callable[[StreamingQueryProgress], Mapping[str, Any]]) -> dict[str, Any]:
+    """Prints a line for each batch of a running query as soon as it is done; the last line but for rows_out.
+
+    `elapsed` in a line runs from the start of the first batch to the end of this one; `cpu_seconds` is what all
+    processes have used since the query was started, up to a moment after the batch. What `more` says of the batch is
+    added. So a run that is ended before its end has told how far it came.
+    """
+    batches, rows, elapsed, first, last = 0, 0, 0.0, None, -1
+    ended, before, cpu = False, cpu_seconds(), 0.0
+    while not ended:
+        ended = bool(query.awaitTermination(FOLLOW_SECONDS))
+        cpu = cpu_seconds() - before
+        for entry in query.recentProgress:
+            if not entry.numInputRows or entry.batchId <= last:
+                continue
+            start = datetime.fromisoformat(entry.timestamp)
+            first, last = first or start, entry.batchId
+            spent = timedelta(milliseconds=entry.durationMs["triggerExecution"])
+            batches, rows, elapsed = batches + 1, rows + entry.numInputRows, (start + spent - first).total_seconds()
+            seconds = {"seconds": spent.total_seconds(), "elapsed": elapsed, "cpu_seconds": cpu}
+            line = {"event": "batch", "batch": last, "rows_in": entry.numInputRows, **seconds, **more(entry)}
+            print(json.dumps(line), flush=True)
+    return {"event": "end", "rows_in": rows, "batches": batches, "seconds": elapsed}
+
+
+def cpu_seconds() -> float:
+    """The CPU time of this process and its descendants, those that have ended included."""
+    total = 0.0
+    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+        try:
+            total += sum(process.cpu_times()[:4])  # user, system, and both of children that have ended
+        except psutil.Error:
+            continue  # ended while we looked
+    return total
+
+
 def report(batches: Iterable[BatchDone], seconds: float) -> None:
     """Prints one line per batch and the last line."""
     batches = list(batches)
@@ -74,12 +119,20 @@ def report(batches: Iterable[BatchDone], seconds: float) -> None:
 
 
 def delivered_rows(out: Path) -> dict[int, int]:
-    """Rows by batch in a folder written by Spark's streaming parquet sink, whose log names the files of each batch."""
-    rows, seen = {}, set()
+    """Rows by batch in a folder written by Spark's streaming parquet sink."""
+    return {
+        batch: sum(pq.read_metadata(path).num_rows for path in paths) for batch, paths in delivered_files(out).items()
+    }
+
+
+def delivered_files(out: Path) -> dict[int, list[str]]:
+    """Files by batch in a folder written by Spark's streaming parquet sink, whose log names them."""
+    files: dict[int, list[str]] = {}
+    seen: set[str] = set()
     for batch, paths in _logged_files(out / "_spark_metadata"):
-        rows[batch] = sum(pq.read_metadata(path).num_rows for path in paths if path not in seen)
+        files[batch] = [path for path in paths if path not in seen]
         seen.update(paths)  # a compacted log entry repeats the files of the batches before it
-    return rows
+    return files
 
 
 def delivered_by_name(out: Path) -> dict[int, int]:

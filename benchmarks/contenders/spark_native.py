@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.contenders.progress import arguments, report_query
 from benchmarks.data import SCHEMA_DDL, STREAMS, first_files
@@ -56,8 +56,8 @@ def start_spark(settings: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
-def read(spark: SparkSession, folder: Path, stream: str) -> DataFrame:
-    return spark.readStream.schema(SCHEMA_DDL).option("maxFilesPerTrigger", 1).parquet(str(folder / stream))
+def read(spark: SparkSession, folder: Path, stream: str, schema: str = SCHEMA_DDL) -> DataFrame:
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / stream))
 
 
 def join(spark: SparkSession, folder: Path) -> DataFrame:
@@ -70,8 +70,12 @@ def join(spark: SparkSession, folder: Path) -> DataFrame:
 
 def run(results: DataFrame, folder: Path) -> StreamingQuery:
     """Runs a query over everything that is there into `folder`/results, and returns it when it has ended."""
-    writer = results.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
-    writer = writer.option("path", str(folder / "results")).option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.start()
+    query = start(results, folder)
     query.awaitTermination()
     return query
+
+
+def start(results: DataFrame, folder: Path) -> StreamingQuery:
+    writer = results.writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
+    writer = writer.option("path", str(folder / "results")).option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.start()

@@ -13,6 +13,9 @@ import signal
 POINTS = (
     "before-prepare",
     "in-task",
+    "in-merge",
+    "before-spill",
+    "after-spill",
     "before-segment",
     "in-segment",
     "after-segment",

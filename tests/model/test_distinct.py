@@ -31,7 +31,7 @@ def test_between_the_most_of_one_and_the_sum_of_all(counts: list[tuple[int, int]
 def test_groups_that_left_do_not_count() -> None:
     born = ((0, 2), (5, 6))
     segment = Segment(
-        "s", "A", 60, 1, 0, ((1, 2), (5, 6)), born, 0, 0, 0, group_rows=(10, 20, 30), group_keys=(1, 2, 3)
+        "s", "A", 60, 1, 0, ((1, 2), (5, 6)), born, 0, 0, 0, 0, group_rows=(10, 20, 30), group_keys=(1, 2, 3)
     )
     assert keys_by_group([segment]) == {1: 2.0, 5: 3.0}
     assert (segment.live_rows, segment.rows_in(((0, 3),))) == (50, 30)

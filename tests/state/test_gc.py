@@ -18,7 +18,7 @@ GROUPS = ((0, 6),)
 
 
 def segment(name: str) -> Segment:
-    return Segment(name, "A@A.k", 1, 1, 0, GROUPS, GROUPS, 0, 1, 0)
+    return Segment(name, "A@A.k", 1, 1, 0, GROUPS, GROUPS, 0, 1, 0, 0)
 
 
 @pytest.fixture

@@ -24,11 +24,14 @@ from watersmeet.state.updates import (
     UPDATES,
     AddSegment,
     AdvanceStream,
+    CloseGroups,
+    CoolGroups,
     FinishBatch,
     ObserveBatch,
     RecordDecision,
     ReleaseGroups,
     SetRouting,
+    UniteGenerations,
     Update,
     apply,
     apply_all,
@@ -41,7 +44,7 @@ EMPTY = Manifest(0, QueryIdentity("SELECT 1", {"A": "k int64"}, "digest"), "(A B
 
 
 def segment(name: str, groups: tuple[tuple[int, int], ...] = ((0, 3), (5, 6))) -> Segment:
-    return Segment(name, "A@A.k", 100, 2048, 123, groups, groups, -5, 1 << 62, 3)
+    return Segment(name, "A@A.k", 100, 2048, 123, groups, groups, -5, 1 << 62, -9, 3)
 
 
 EXAMPLES: tuple[Update, ...] = (
@@ -50,6 +53,9 @@ EXAMPLES: tuple[Update, ...] = (
     AddSegment(replace(segment("t"), group_rows=(40, 30, 20, 10), group_keys=(4, 3, 2, 1))),
     ObserveBatch(Measured(2.5, {"A": 10.0}, (PairCounts(("A",), ("B", "C"), 100, 10, 10, 3),))),
     ReleaseGroups("s", ((0, 2), (5, 6))),
+    CloseGroups("J1", ("A@A.k",), ((0, 1), (5, 6))),
+    CoolGroups("J1", "s", ((1, 2),)),
+    UniteGenerations("J1", ("A@A.k",), ((0, 6),)),
     AdvanceStream("A", None, 0, 0),
     AdvanceStream("A", -7, 10, 2, ("a b.parquet", "ü.parquet")),
     FinishBatch(BatchRecord(0, 10, 20, 3, ("r",), ("l",), {"J1": {"rows_in": 10, "rows_out": 20}})),
@@ -68,7 +74,10 @@ def test_json_and_back(update: Update) -> None:
 
 @pytest.mark.parametrize("update", EXAMPLES, ids=lambda update: type(update).__name__)
 def test_apply_leaves_the_manifest_as_it_was(update: Update) -> None:
-    before = replace(EMPTY, segments={"s": segment("s")}, decisions=({"version": 0},))
+    cold = segment("c").cold(((0, 2),), 1)
+    before = replace(
+        EMPTY, segments={"s": segment("s"), cold.id: cold}, decisions=({"version": 0},), closed={"J1": {0: 2, 1: 2}}
+    )
     kept = copy.deepcopy(before)
     after = apply(update, before)
     assert before == kept

@@ -33,8 +33,6 @@ from watersmeet.demo.job import QUERY, write_job
 from watersmeet.demo.streams import SCHEMAS, TICK, phase_of
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
-from watersmeet.plan.layout import lay_out
-from watersmeet.plan.tree import choose_tree
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
@@ -146,7 +144,6 @@ class Board:
         self.read = dict.fromkeys(SCHEMAS, 0)
         self.state = dict.fromkeys(SCHEMAS, (0, 0))
         self._query = bind(job.query, job.streams())
-        self._states = lay_out(self._query, choose_tree(self._query, job.adapt.plan)).states
 
     def finished(self) -> bool:
         """Whether every row has been read; raises what kept the feeder from writing them."""
@@ -174,8 +171,8 @@ class Board:
         self.total = self.total.plus(batch)
         self.rows_late += event["rows_late"]
         self.state = dict.fromkeys(SCHEMAS, (0, 0))
-        for state, held in event["states"].items():
-            (alias,) = self._states[state].aliases  # one join over all inputs: no state holds more than one stream
+        for held in event["states"].values():
+            (alias,) = held["inputs"]  # one join over all inputs: no state holds more than one stream
             name = self._query.input(alias).stream.name
             rows, size = self.state[name]
             self.state[name] = (rows + held["rows"], size + held["bytes"])

@@ -6,6 +6,10 @@ New rows D_1..D_m meet the rows S_1..S_m kept from earlier batches. Origin i con
 
 so each combination with at least one new row comes out exactly once: at the last of its new rows' origins.
 
+`merge_step` unites two sets of rows whose own results have come out before: the same, less the combinations of new rows
+alone. These are all at the last origin m, which is therefore expanded once for each p < m with new rows of the inputs
+before p, old rows of p, and any rows of those after it: every combination with an old row, by its first one.
+
 The work goes by key, not by origin. First the distinct hashes of all new rows are narrowed, input by input and the
 smallest state first, to those that every input holds in old or new rows; a hash that one input lacks costs one search
 and is gone. Then the old rows of the survivors are gathered into one small *bench* for each input, and origins are
@@ -21,8 +25,9 @@ candidate are compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
@@ -54,7 +59,40 @@ def join_step(
 
     Batches of `#h` and the node's output columns, in no particular order. `tally` is told what was seen on the way.
     """
-    tally = Tally() if tally is None else tally
+    everyone = range(len(new))
+    ways = [(i, {j: _Which.ANY if j < i else _Which.OLD for j in everyone}) for i in everyone]
+    return _step(node, new, kept, ways, chunk_rows, Tally() if tally is None else tally)
+
+
+def merge_step(
+    node: Node, new: Sequence[pa.RecordBatch], kept: Sequence[Sequence[Indexed]], chunk_rows: int = CHUNK_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The combinations of rows of both `new` and `kept`: what is owed between them."""
+    everyone = range(len(new))
+    last = len(new) - 1
+    ways = [(i, {j: _Which.ANY if j < i else _Which.OLD for j in everyone}) for i in everyone[:-1]]
+    for p in everyone[:-1]:
+        ways.append((last, {j: _Which.NEW if j < p else _Which.OLD if j == p else _Which.ANY for j in everyone}))
+    return _step(node, new, kept, ways, chunk_rows, Tally())
+
+
+class _Which(Enum):
+    """Which rows of an input an origin meets."""
+
+    OLD = 0
+    NEW = 1
+    ANY = 2
+
+
+def _step(
+    node: Node,
+    new: Sequence[pa.RecordBatch],
+    kept: Sequence[Sequence[Indexed]],
+    ways: Sequence[tuple[int, Mapping[int, _Which]]],
+    chunk_rows: int,
+    tally: Tally,
+) -> Iterator[pa.RecordBatch]:
+    """The combinations of the new rows of an origin and the rows of the others that it is to meet, for all `ways`."""
     if not any(batch.num_rows for batch in new):
         return
     search = _Search([hashes(batch) for batch in new], kept, tally)
@@ -62,9 +100,9 @@ def join_step(
     if not alive.any():
         return
     benches = [search.bench(node, j, new[j], alive) for j in range(len(new))]
-    for i in range(len(new)):
+    for i, which in ways:
         start = _Partial.of_origin(benches[i], i)
-        for partial in _extend(node, benches, start, i, node.orders[i], chunk_rows, tally):
+        for partial in _extend(node, benches, start, which, node.orders[i], chunk_rows, tally):
             yield partial.output(node, benches, search.distinct)
 
 
@@ -162,6 +200,15 @@ class _Bench:
         """For each key, where its rows begin in `order`."""
         return np.cumsum(self.count) - self.count
 
+    def runs(self, which: _Which, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """For each of `keys`, where the wanted rows begin in `order`, and how many there are."""
+        old = self.old_count[keys]
+        if which is _Which.OLD:
+            return self.start[keys], old
+        if which is _Which.NEW:
+            return self.start[keys] + old, self.count[keys] - old
+        return self.start[keys], self.count[keys]
+
 
 @dataclass(frozen=True)
 class _Partial:
@@ -207,7 +254,7 @@ def _extend(
     node: Node,
     benches: Sequence[_Bench],
     partial: _Partial,
-    origin: int,
+    which: Mapping[int, _Which],
     hops: Sequence[int],
     chunk_rows: int,
     tally: Tally,
@@ -220,11 +267,11 @@ def _extend(
         return
     j, *rest = hops
     bench = benches[j]
-    counts = (bench.count if j < origin else bench.old_count)[partial.key]
+    starts, counts = bench.runs(which[j], partial.key)
     for low, high in _chunks(counts, chunk_rows):
-        part, row = expand(bench.start[partial.key[low:high]], counts[low:high])
+        part, row = expand(starts[low:high], counts[low:high])
         wider = _join(node, benches, partial, part + low, j, bench.order[row], tally)
-        yield from _extend(node, benches, wider, origin, rest, chunk_rows, tally)
+        yield from _extend(node, benches, wider, which, rest, chunk_rows, tally)
 
 
 def _chunks(counts: Int64Array, chunk_rows: int) -> Iterator[tuple[int, int]]:

@@ -10,8 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
+
 HASH_END = 1 << 64
 
+UInt64Array = npt.NDArray[np.uint64]
+Int64Array = npt.NDArray[np.int64]
 GroupRange = tuple[int, int]  # first group, and the one after the last
 
 
@@ -52,6 +57,15 @@ def subtract_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) -> 
     return union_ranges(rest)
 
 
+def expand_ranges(ranges: Iterable[GroupRange]) -> list[int]:
+    """The groups one by one.
+
+    >>> expand_ranges([(0, 2), (7, 8)])
+    [0, 1, 7]
+    """
+    return [group for low, high in ranges for group in range(low, high)]
+
+
 def count_groups(ranges: Iterable[GroupRange]) -> int:
     return sum(high - low for low, high in ranges)
 
@@ -59,6 +73,12 @@ def count_groups(ranges: Iterable[GroupRange]) -> int:
 def hash_start(group: int, total: int) -> int:
     """The first hash of a group, of `total`; 2**64 for the one after the last."""
     return -(-group * HASH_END // total)
+
+
+def groups_of(hashes: UInt64Array, total: int) -> Int64Array:
+    """The group of each hash."""
+    starts = np.array([hash_start(group, total) for group in range(total)], dtype=np.uint64)
+    return np.searchsorted(starts, hashes, side="right") - 1
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from watersmeet.model.routing import GroupRange, count_groups, intersect_ranges, subtract_ranges
+from watersmeet.model.routing import GroupRange, count_groups, expand_ranges, intersect_ranges, subtract_ranges
 
 
 @dataclass(frozen=True)
@@ -15,8 +16,12 @@ class Segment:
     A group can leave a segment (merged into another, or expired) while the file stays as it is for the others. `born`
     are the groups that the file was written with, and `group_rows` and `group_keys` the rows and the distinct hashes of
     each of them; where these are missing, groups are taken to be of one size.
-    `tier` is "active" (probed by every batch, counted against the budget) or "cold". All results within a generation
-    have been emitted; results across generations are owed. So far every segment is active and of generation 0.
+    `tier` is "active" (probed by every batch, counted against the budget) or "cold" (read by merges only). A group of
+    an active segment is of its live generation, whose number the manifest knows; a cold segment says its `generation`.
+    All results within a generation have been emitted; results across generations are owed.
+
+    A file whose groups are partly active and partly cold has an entry for each part; `file` is its name, that of the
+    entry it began as.
     """
 
     id: str
@@ -28,11 +33,17 @@ class Segment:
     born: tuple[GroupRange, ...]
     min_expiry: int
     max_expiry: int
+    min_time: int  # the smallest time that a result with one of the rows can have: its newest event time
     batch: int
     generation: int = 0
     tier: str = "active"
     group_rows: tuple[int, ...] = ()
     group_keys: tuple[int, ...] = ()
+    origin: str = ""  # the entry that the file began as, where that is another one
+
+    @property
+    def file(self) -> str:
+        return self.origin or self.id
 
     @property
     def live_rows(self) -> int:
@@ -41,6 +52,14 @@ class Segment:
     @property
     def live_bytes(self) -> int:
         return round(self.bytes * self.live_rows / self.rows) if self.rows else 0
+
+    @cached_property
+    def rows_by_group(self) -> dict[int, int]:
+        """The rows of each group that it still stands for, where there are any."""
+        held = set(expand_ranges(self.groups))
+        born = expand_ranges(self.born)
+        counts = self.group_rows or (max(1, self.rows // max(1, len(born))),) * len(born)
+        return {group: count for group, count in zip(born, counts, strict=True) if count and group in held}
 
     def rows_in(self, groups: tuple[GroupRange, ...]) -> int:
         """The rows of those of `groups` that the file was written with."""
@@ -57,6 +76,12 @@ class Segment:
 
     def only(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=intersect_ranges(self.groups, groups))
+
+    def cold(self, groups: tuple[GroupRange, ...], generation: int) -> Segment:
+        """The entry for `groups` of this one as part of a generation that is cold."""
+        part = intersect_ranges(self.groups, groups)
+        name = f"{self.file}~{generation}.{part[0][0]}"
+        return replace(self, id=name, origin=self.file, groups=part, generation=generation, tier="cold")
 
     def without(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=subtract_ranges(self.groups, groups))

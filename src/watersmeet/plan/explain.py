@@ -22,7 +22,7 @@ from watersmeet.model.streams import Range, Window
 from watersmeet.plan.physical import AnyStage, Exchange, Node, PhysicalPlan, RoutedNode, RoutedStage, Stage, State
 from watersmeet.plan.query import Query, QueryInput
 
-Sizes = Mapping[str, Mapping[str, int]]  # state name -> {"rows": .., "bytes": ..}, as in a batch event
+Sizes = Mapping[str, Mapping[str, Any]]  # state name -> {"rows": .., "bytes": ..}, as in a batch event
 
 _SIGNS = {"equal": "=", "not_equal": "<>", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _SIGNS |= {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "AND", "or": "OR"}

@@ -76,6 +76,14 @@ class Node:
     exact_hash: bool  # equal hashes mean equal keys, so that keys need not be compared
     out_fields: tuple[tuple[str, pa.DataType], ...]
 
+    @property
+    def aliases(self) -> frozenset[str]:
+        return frozenset(alias for entry in self.inputs for alias in entry.state.aliases)
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        return tuple(entry.state.name for entry in self.inputs)
+
 
 @dataclass(frozen=True)
 class Exchange:
@@ -203,6 +211,30 @@ class PhysicalPlan:
     @cached_property
     def states(self) -> dict[str, State]:
         return {state.name: state for stage in self.stages for state in stage.states}
+
+    @cached_property
+    def operators(self) -> dict[str, Node]:
+        """The joins whose inputs share a key, by id, each after those that feed it. Routed joins are not among them."""
+        return {node.id: node for stage in self.stages if isinstance(stage, Stage) for node in stage.nodes}
+
+    @cached_property
+    def operator_of(self) -> dict[str, str]:
+        """For each state of such a join, the id of the join."""
+        return {entry.state.name: node.id for node in self.operators.values() for entry in node.inputs}
+
+    @cached_property
+    def feeders(self) -> dict[str, tuple[str, ...]]:
+        """For each state, the operators whose results come to meet it, by way of another input of the same join."""
+        nodes: list[list[State]] = [[entry.state for entry in node.inputs] for node in self.operators.values()]
+        routed = {stage.node.id: stage.node for stage in self.stages if isinstance(stage, RoutedStage)}
+        nodes += [[state for entry in node.inputs for state in entry.states] for node in routed.values()]
+        result: dict[str, tuple[str, ...]] = {}
+        for states in nodes:
+            everything = {alias for state in states for alias in state.aliases}
+            for state in states:
+                others = everything - set(state.aliases)
+                result[state.name] = tuple(name for name, node in self.operators.items() if node.aliases <= others)
+        return result
 
     @cached_property
     def streams(self) -> tuple[str, ...]:

@@ -12,15 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from watersmeet.kernel.window import NEVER
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.routing import GroupRange, Routing
+from watersmeet.model.routing import GroupRange, Routing, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured, PairCounts, add_pairs
 from watersmeet.plan.physical import PhysicalPlan, State
+from watersmeet.runtime.expiry import expire, horizon
+from watersmeet.runtime.generations import holds
 from watersmeet.state.manifest import BatchRecord, Manifest
 from watersmeet.state.table import AfterBatch, AtVersion, Table
-from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, ObserveBatch, ReleaseGroups, Update
+from watersmeet.state.updates import (
+    AddSegment,
+    AdvanceStream,
+    FinishBatch,
+    ObserveBatch,
+    ReleaseGroups,
+    UniteGenerations,
+    Update,
+    apply_all,
+)
 
 
 @dataclass(frozen=True)
@@ -31,18 +41,24 @@ class BatchContext:
     batch: int
     routing: Routing
     watermarks: Mapping[str, int | None]  # by stream, as of the batch before
-    segments: Mapping[str, tuple[Segment, ...]]  # by state
+    segments: Mapping[str, tuple[Segment, ...]]  # by state, the active ones
+    closed: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # as in the manifest
+    holds: Mapping[str, int] = field(default_factory=dict)  # by operator that owes results: their oldest time
+    merges: tuple[GroupMerge, ...] = ()
+    round: int = 0
 
     def horizon(self, state: State) -> int | None:
-        """The time up to which rows of `state` may expire unseen: the smallest watermark of the streams outside it."""
-        return horizon(state, self.watermarks)
+        """The time up to which rows of `state` may expire unseen."""
+        return horizon(self.plan, state, self.watermarks, self.holds)
 
 
-def horizon(state: State, watermarks: Mapping[str, int | None]) -> int | None:
-    marks = [watermarks[stream] for stream in state.outside]
-    known = [mark for mark in marks if mark is not None]
-    # Short of NEVER, the expiry of rows that nothing limits: they stay even when a watermark reaches the end of time.
-    return min(*known, NEVER - 1) if known and len(known) == len(marks) else None
+@dataclass(frozen=True)
+class GroupMerge:
+    """Emit what is owed between the closed generations of a group: its cold segments, of all states of the operator."""
+
+    operator: str
+    group: int
+    segments: tuple[Segment, ...]
 
 
 @dataclass(frozen=True)
@@ -69,6 +85,7 @@ class TaskReport:
     nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)  # that entered, by query input
     pairs: tuple[PairCounts, ...] = ()  # what the probes saw
+    rows_merged: int = 0  # results of merges, among those of all joins
 
 
 def watermarks_of(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
@@ -79,19 +96,42 @@ def watermarks_of(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | Non
     }
 
 
-def context_of(plan: PhysicalPlan, manifest: Manifest) -> BatchContext:
-    """What the tasks of the batch after `manifest` are told."""
+def context_of(
+    plan: PhysicalPlan, manifest: Manifest, merges: Iterable[tuple[str, int]] = (), new_rows: bool = True
+) -> BatchContext:
+    """What the tasks of the batch after `manifest` are told; `merges` are groups of operators to merge with it.
+
+    Without `new_rows` it is a round of merges after the batch before.
+    """
+    last = manifest.batch
+    assert new_rows or last is not None, "before the first batch there is nothing to merge"
     by_state: dict[str, list[Segment]] = {name: [] for name in plan.states}
     for segment in manifest.segments.values():
         if segment.tier == "active" and segment.state in by_state:
             by_state[segment.state].append(segment)
     return BatchContext(
         plan=plan,
-        batch=manifest.last_batch + 1,
+        batch=manifest.last_batch + 1 if new_rows else manifest.last_batch,
+        round=0 if new_rows or last is None else last.round + 1,
         routing=manifest.routing,
         watermarks=watermarks_of(plan, manifest),
         segments={name: tuple(entries) for name, entries in by_state.items()},
+        closed=manifest.closed,
+        holds=holds(plan, manifest),
+        merges=tuple(_merge_of(plan, manifest, operator, group) for operator, group in merges),
     )
+
+
+def _merge_of(plan: PhysicalPlan, manifest: Manifest, operator: str, group: int) -> GroupMerge:
+    states = plan.operators[operator].states
+    live = manifest.live_generation(operator, group)
+    only = ((group, group + 1),)
+    closed = [
+        segment.only(only)
+        for segment in manifest.segments.values()
+        if segment.tier == "cold" and segment.state in states and segment.generation < live
+    ]
+    return GroupMerge(operator, group, tuple(segment for segment in closed if segment.groups))
 
 
 def merge_stream_reports(reports: Iterable[StreamReport]) -> list[StreamReport]:
@@ -131,16 +171,22 @@ def commit_batch(
         results=tuple(sorted(name for task in tasks for name in task.results)),
         late_files=tuple(sorted(name for report in streams for name in report.late_files)),
         nodes=nodes,
+        rows_merged=sum(task.rows_merged for task in tasks),
+        round=context.round,
     )
     updates: list[Update] = [
         AdvanceStream(report.stream, report.newest, report.rows, report.late, report.files) for report in streams
     ]
     updates += [AddSegment(segment) for task in tasks for segment in task.added]
     updates += [ReleaseGroups(name, groups) for task in tasks for name, groups in task.released]
+    for operator in dict.fromkeys(merge.operator for merge in context.merges):
+        groups = union_ranges((m.group, m.group + 1) for m in context.merges if m.operator == operator)
+        updates.append(UniteGenerations(operator, context.plan.operators[operator].states, groups))
     updates.append(FinishBatch(record))
     updates.append(ObserveBatch(_measured(table.manifest, streams, tasks)))
-    updates += _expired(table.manifest, context, streams, updates)
-    return table.commit([AtVersion(table.manifest.version), AfterBatch(context.batch - 1)], updates)
+    after = apply_all(updates, table.manifest)
+    updates += expire(context.plan, after, _watermarks_after(context, streams))
+    return table.commit([AtVersion(table.manifest.version), AfterBatch(context.batch if context.round else context.batch - 1)], updates)
 
 
 def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequence[TaskReport]) -> Measured:
@@ -156,27 +202,12 @@ def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequen
     return Measured(seconds, rows, add_pairs(pair for task in tasks for pair in task.pairs))
 
 
-def _expired(
-    manifest: Manifest, context: BatchContext, streams: Sequence[StreamReport], updates: Sequence[Update]
-) -> list[Update]:
-    """Segments that no future row can need, given how far the streams have come with this batch."""
-    plan = context.plan
-    lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in plan.query.inputs}
+def _watermarks_after(context: BatchContext, streams: Sequence[StreamReport]) -> dict[str, int | None]:
+    """How far the streams have come with this batch."""
+    lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in context.plan.query.inputs}
     marks = dict(context.watermarks)
     for report in streams:
         if report.newest is not None:
             mark = report.newest - lateness[report.stream]
             marks[report.stream] = max(mark, before) if (before := marks[report.stream]) is not None else mark
-    groups: dict[str, Segment] = dict(manifest.segments)
-    for update in updates:
-        if isinstance(update, AddSegment):
-            groups[update.segment.id] = update.segment
-        elif isinstance(update, ReleaseGroups):
-            groups[update.segment] = groups[update.segment].without(update.groups)
-    result: list[Update] = []
-    for segment in groups.values():
-        state = plan.states.get(segment.state)
-        until = None if state is None else horizon(state, marks)
-        if until is not None and segment.groups and segment.max_expiry <= until:
-            result.append(ReleaseGroups(segment.id, segment.groups))
-    return result
+    return marks

@@ -7,6 +7,7 @@ from typing import Any
 
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.batch import watermarks_of
+from watersmeet.runtime.generations import owed
 from watersmeet.state.manifest import Manifest
 
 Event = dict[str, Any]
@@ -27,11 +28,15 @@ def batch_event(plan: PhysicalPlan, manifest: Manifest, seconds: float) -> Event
     batch = manifest.batch
     assert batch is not None
     marks = watermarks_of(plan, manifest)
-    states: dict[str, dict[str, int]] = {name: {"rows": 0, "bytes": 0, "segments": 0} for name in plan.states}
+    states: dict[str, dict[str, Any]] = {
+        name: {"inputs": list(state.aliases), "rows": 0, "bytes": 0, "cold_rows": 0, "cold_bytes": 0, "segments": 0}
+        for name, state in plan.states.items()
+    }
     for segment in manifest.segments.values():
         total = states[segment.state]
-        total["rows"] += segment.live_rows
-        total["bytes"] += segment.live_bytes
+        cold = "cold_" if segment.tier == "cold" else ""
+        total[f"{cold}rows"] += segment.live_rows
+        total[f"{cold}bytes"] += segment.live_bytes
         total["segments"] += 1
     return {
         "event": "batch",
@@ -42,6 +47,9 @@ def batch_event(plan: PhysicalPlan, manifest: Manifest, seconds: float) -> Event
         "seconds": round(seconds, 6),
         "state_rows": manifest.state_rows,
         "active_bytes": manifest.active_bytes,
+        "cold_bytes": manifest.cold_bytes,
+        "owed_groups": {operator: len(groups) for operator, groups in owed(plan, manifest).items()},
+        "rows_merged": batch.rows_merged,
         "streams": {
             name: {"rows": progress.rows, "late": progress.late, "watermark": marks.get(name)}
             for name, progress in manifest.streams.items()

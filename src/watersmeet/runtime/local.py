@@ -71,9 +71,9 @@ class LocalRun:
         self._threads.shutdown()
         self.checkpoint.close()
 
-    def run_batch(self, pulled: Mapping[str, Pulled]) -> Manifest:
-        """Join one batch, commit it, and return the version that holds it."""
-        context = context_of(self.plan, self.checkpoint.manifest)
+    def run_batch(self, pulled: Mapping[str, Pulled], merges: Iterable[tuple[str, int]] = ()) -> Manifest:
+        """Join one batch, commit it, and return the version that holds it. `merges`: groups of operators to merge."""
+        context = context_of(self.plan, self.checkpoint.manifest, merges, new_rows=bool(pulled))
         slots = range(context.routing.slots)
         streams: list[StreamReport] = []
         arrived = [Arrived() for _ in slots]

@@ -5,16 +5,19 @@ One `SlotState` serves one task. It collects what the task wrote for the task's 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.indexed import Indexed
-from watersmeet.kernel.rows import merge_sorted, take
+from watersmeet.kernel.rows import hashes, merge_sorted, take
 from watersmeet.kernel.window import expiry
-from watersmeet.model.routing import GroupRange, Slice, count_groups
+from watersmeet.model.routing import GroupRange, Slice, count_groups, groups_of, intersect_ranges, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
-from watersmeet.runtime.batch import BatchContext
+from watersmeet.runtime.batch import BatchContext, GroupMerge
 from watersmeet.state.compaction import Candidate, choose_merges
 from watersmeet.state.segment_files import Segments
 
@@ -56,7 +59,7 @@ class SlotState:
     def keep(self, state: State, rows: pa.RecordBatch) -> None:
         """Add this batch's rows to `state`."""
         until = self.context.horizon(state)
-        rows = _unexpired(rows, state, until)
+        rows = self._unexpired(rows, state, until)
         loaded = {segment.id: (segment, pieces) for segment, pieces in self._load(state)}
         candidates = [Candidate(s.id, s.live_rows, s.live_bytes, s.max_expiry) for s, _ in loaded.values()]
         if rows.num_rows:
@@ -68,7 +71,7 @@ class SlotState:
             if "" in names:
                 pieces.append(rows)
                 waiting = False
-            merged = _unexpired(merge_sorted(pieces, state.schema), state, until)
+            merged = self._unexpired(merge_sorted(pieces, state.schema), state, until)
             self._write(merged, state)
             self.released += [(name, loaded[name][0].groups) for name in names if name]
         if waiting:
@@ -78,10 +81,45 @@ class SlotState:
         if rows.num_rows:
             self.added.append(self.segments.write(rows, state, self.owned, self.context.batch))
 
+    def _unexpired(self, rows: pa.RecordBatch, state: State, until: int | None) -> pa.RecordBatch:
+        """The rows that a future row may still need. The others go, or go cold where they are owed results."""
+        if until is None or not state.windows or not rows.num_rows:
+            return rows
+        alive = expiry(rows, state) > until
+        if alive.all():
+            return rows
+        self._cool(take(rows, np.flatnonzero(~alive)), state)
+        return take(rows, np.flatnonzero(alive))
 
-def _unexpired(rows: pa.RecordBatch, state: State, until: int | None) -> pa.RecordBatch:
-    """The rows that a future row may still need."""
-    if until is None or not state.windows or not rows.num_rows:
-        return rows
-    alive = expiry(rows, state) > until
-    return rows if alive.all() else take(rows, np.flatnonzero(alive))
+    def _cool(self, rows: pa.RecordBatch, state: State) -> None:
+        """Write expired rows of groups with a closed generation down as cold parts of their live generations."""
+        operator = self.context.plan.operator_of.get(state.name)
+        closed = self.context.closed.get(operator, {}) if operator is not None else {}
+        if not closed:
+            return
+        total = self.owned.total
+        numbers = np.zeros(total, dtype=np.int64)  # 0: the group has no closed generation
+        numbers[list(closed)] = list(closed.values())
+        number_of_row = numbers[groups_of(hashes(rows), total)]
+        for number in np.unique(number_of_row[number_of_row > 0]).tolist():
+            part = take(rows, np.flatnonzero(number_of_row == number))
+            groups = union_ranges((group, group + 1) for group, count in closed.items() if count == number)
+            mine = Slice(intersect_ranges(groups, self.owned.groups), total)
+            segment = self.segments.write(part, state, mine, self.context.batch)
+            self.added.append(replace(segment, tier="cold", generation=number))
+
+    def generations(self, merge: GroupMerge, states: Sequence[State]) -> list[list[list[Indexed]]]:
+        """The closed generations of a group, oldest first: for each input of the operator, the slices of its rows."""
+        low, high = self.context.routing.hash_range((merge.group, merge.group + 1))
+        numbers = sorted({segment.generation for segment in merge.segments})
+        return [
+            [
+                [
+                    self.segments.read(segment).within(low, high)
+                    for segment in merge.segments
+                    if segment.generation == number and segment.state == state.name
+                ]
+                for state in states
+            ]
+            for number in numbers
+        ]

@@ -19,11 +19,12 @@ from watersmeet.kernel.evaluate import evaluate
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import concat, merge_sorted, sort_by_hash
-from watersmeet.kernel.step import join_step
+from watersmeet.kernel.step import join_step, merge_step
 from watersmeet.kernel.tally import Tally
+from watersmeet.model.routing import intersect_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import PairCounts, add_pairs
-from watersmeet.plan.physical import HASH_FIELD, AnyStage, Exchange, Insert, RoutedStage, Stage, State
+from watersmeet.plan.physical import HASH_FIELD, AnyStage, Exchange, Insert, Node, RoutedStage, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.batch import BatchContext, TaskReport
 from watersmeet.runtime.slot_state import SlotState
@@ -101,7 +102,8 @@ def _run_nodes(task: _Task, stage: Stage, arrived: Arrived) -> Outcome:
             for entry in node.inputs
         ]
         tally = Tally()
-        chunks = join_step(node, new, [task.state.kept(entry.state) for entry in node.inputs], tally=tally)
+        probed = join_step(node, new, [task.state.kept(entry.state) for entry in node.inputs], tally=tally)
+        chunks = itertools.chain(probed, task.merge(node))
         if node is stage.nodes[-1]:
             rows = task.pass_on([(chunks, stage.exchanges)])
         else:
@@ -168,6 +170,7 @@ class _Task:
         self.rows_out = 0
         self.counts: dict[str, dict[str, int]] = {}
         self.rows: dict[str, int] = {}
+        self.rows_merged = 0
         self.pairs: list[PairCounts] = []
 
     def pass_on(self, answers: Sequence[tuple[Iterable[pa.RecordBatch], Sequence[Exchange]]]) -> int:
@@ -198,6 +201,27 @@ class _Task:
     def schema_of(self, state: str) -> pa.Schema:
         return self.context.plan.states[state].schema
 
+    def merge(self, node: Node) -> Iterator[pa.RecordBatch]:
+        """What the node's groups owe that are to be merged now, one group after the other."""
+        states = [entry.state for entry in node.inputs]
+        for merge in self.context.merges:
+            owned = intersect_ranges(self.state.owned.groups, [(merge.group, merge.group + 1)])
+            if merge.operator != node.id or not owned:
+                continue
+            faults.reach("in-merge")
+            generations = self.state.generations(merge, states)
+            united = [list(pieces) for pieces in generations[0]] if generations else []
+            for generation in generations[1:]:
+                new = [
+                    merge_sorted([piece.part for piece in pieces], state.schema)
+                    for pieces, state in zip(generation, states, strict=True)
+                ]
+                for chunk in merge_step(node, new, united):
+                    self.rows_merged += chunk.num_rows
+                    yield chunk
+                for pieces, more in zip(united, generation, strict=True):
+                    pieces += more
+
     def count(self, node: str, rows_in: int, rows_out: int) -> None:
         self.counts[node] = {"rows_in": rows_in, "rows_out": rows_out}
 
@@ -221,6 +245,7 @@ class _Task:
             nodes=self.counts,
             rows=self.rows,
             pairs=add_pairs(self.pairs),
+            rows_merged=self.rows_merged,
         )
         return Outcome(self.sent, self.told, report)
 

@@ -41,7 +41,11 @@ class StreamProgress:
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """The last batch: what it read and made, and the files to deliver it from."""
+    """The last batch, or round of merges after it: what it read and made, and the files to deliver it from.
+
+    Batches are numbered by the source, which numbers no merges; so merges that no new rows come with are rounds 1, 2,
+    .. of the batch before them.
+    """
 
     number: int
     rows_in: int
@@ -50,6 +54,8 @@ class BatchRecord:
     results: tuple[str, ...] = ()
     late_files: tuple[str, ...] = ()
     nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    rows_merged: int = 0
+    round: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,7 @@ class Manifest:
     rows_out: int = 0
     rows_late: int = 0
     decisions: tuple[Mapping[str, Any], ...] = ()
+    closed: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # generations closed, by operator and group
     measured: Measured = field(default_factory=Measured)
 
     @property
@@ -80,6 +87,14 @@ class Manifest:
     def active_bytes(self) -> int:
         return sum(segment.live_bytes for segment in self.segments.values() if segment.tier == "active")
 
+    @property
+    def cold_bytes(self) -> int:
+        return sum(segment.live_bytes for segment in self.segments.values() if segment.tier == "cold")
+
+    def live_generation(self, operator: str, group: int) -> int:
+        """The number of the generation that new rows of the group enter: how many were closed before it."""
+        return self.closed.get(operator, {}).get(group, 0)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
@@ -94,6 +109,7 @@ class Manifest:
             "rows_out": self.rows_out,
             "rows_late": self.rows_late,
             "decisions": list(self.decisions),
+            "closed": {operator: dict(groups) for operator, groups in self.closed.items()},
             "measured": self.measured.to_json(),
         }
 
@@ -115,6 +131,10 @@ class Manifest:
             rows_out=data["rows_out"],
             rows_late=data["rows_late"],
             decisions=tuple(data["decisions"]),
+            closed={
+                operator: {int(group): count for group, count in groups.items()}
+                for operator, groups in data["closed"].items()
+            },
             measured=Measured.from_json(data["measured"]),
         )
 

@@ -22,7 +22,7 @@ from watersmeet.errors import CheckpointError, ResourceError
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed, make_directory
 from watersmeet.kernel.rows import hashes
-from watersmeet.kernel.window import NEVER, expiry
+from watersmeet.kernel.window import NEVER, expiry, lifetimes
 from watersmeet.model.routing import Slice
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
@@ -39,6 +39,7 @@ _sound: set[tuple[str, int]] = set()
 def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number: int, segment_id: str) -> Segment:
     """The manifest's entry for `batch` as a segment of `state`, before its size and checksum are known."""
     ends = expiry(batch, state) if state.windows else None
+    times = lifetimes(batch, state)
     rows, keys = count_by_group(hashes(batch), slice_)
     return Segment(
         id=segment_id,
@@ -50,6 +51,7 @@ def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number:
         born=slice_.groups,
         min_expiry=int(np.min(ends)) if ends is not None else NEVER,
         max_expiry=int(np.max(ends)) if ends is not None else NEVER,
+        min_time=int(np.min(times.newest)) if times is not None else NEVER,
         batch=number,
         group_rows=rows,
         group_keys=keys,
@@ -135,7 +137,7 @@ class FileSegments:
         return replace(entry, bytes=summed.length, crc32=summed.crc32)
 
     def read(self, segment: Segment) -> Indexed:
-        name = _file_name(segment.id)
+        name = _file_name(segment.file)
         try:
             source = self.folder.open(name)
         except FileNotFoundError:
@@ -161,7 +163,7 @@ class FileSegments:
         found = zlib.crc32(source.read_buffer(size)) if size else 0
         source.seek(0)
         if size != segment.bytes or found != segment.crc32:
-            self.folder.forget(_file_name(segment.id))  # a copy must not outlive the repair of the file
+            self.folder.forget(_file_name(segment.file))  # a copy must not outlive the repair of the file
             raise ResourceError(
                 f'segment "{segment.id}" of state "{segment.state}" is corrupt',
                 detail=f"{path} has {size} bytes with checksum {found:08x}; "
@@ -189,7 +191,7 @@ class MemorySegments:
         return entry
 
     def read(self, segment: Segment) -> Indexed:
-        return self._rows[segment.id]
+        return self._rows[segment.file]
 
     def names(self) -> list[str]:
         return [_file_name(segment_id) for segment_id in self._rows]
@@ -207,7 +209,7 @@ def _file_name(segment_id: str) -> str:
 
 def referenced_name(segment: Segment) -> str:
     """The name under which `Segments.names` lists the segment."""
-    return _file_name(segment.id)
+    return _file_name(segment.file)
 
 
 def newer_format(what: str, found: int, known: int) -> CheckpointError:

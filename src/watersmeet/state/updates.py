@@ -12,7 +12,7 @@ from functools import singledispatch
 from typing import Any
 
 from watersmeet.errors import InternalError
-from watersmeet.model.routing import GroupRange, Routing
+from watersmeet.model.routing import GroupRange, Routing, expand_ranges, intersect_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
 from watersmeet.state.manifest import BatchRecord, Manifest, StreamProgress, batch_from_json
@@ -48,7 +48,49 @@ class ReleaseGroups:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ReleaseGroups:
-        return cls(data["segment"], tuple((low, high) for low, high in data["groups"]))
+        return cls(data["segment"], _ranges(data["groups"]))
+
+
+@dataclass(frozen=True)
+class CloseGroups:
+    """The live generation of these groups of an operator, which has these states, is closed and goes cold.
+
+    A new and empty one opens. No row is rewritten: a file that is cold in part has an entry for each part.
+    """
+
+    operator: str
+    states: tuple[str, ...]
+    groups: tuple[GroupRange, ...]
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> CloseGroups:
+        return cls(data["operator"], tuple(data["states"]), _ranges(data["groups"]))
+
+
+@dataclass(frozen=True)
+class CoolGroups:
+    """These groups of an active segment have expired but are owed results: they go cold with their live generation."""
+
+    operator: str
+    segment: str
+    groups: tuple[GroupRange, ...]
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> CoolGroups:
+        return cls(data["operator"], data["segment"], _ranges(data["groups"]))
+
+
+@dataclass(frozen=True)
+class UniteGenerations:
+    """What was owed between the closed generations of these groups has been emitted: they are one from now on."""
+
+    operator: str
+    states: tuple[str, ...]
+    groups: tuple[GroupRange, ...]
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> UniteGenerations:
+        return cls(data["operator"], tuple(data["states"]), _ranges(data["groups"]))
 
 
 @dataclass(frozen=True)
@@ -98,18 +140,37 @@ class ObserveBatch:
 
 
 DECISIONS_KEPT = 200
+UNITED = 0  # the number of a generation that a merge has made
 
-Update = SetRouting | AddSegment | ReleaseGroups | AdvanceStream | FinishBatch | ObserveBatch | RecordDecision
+Update = (
+    SetRouting
+    | AddSegment
+    | ReleaseGroups
+    | CloseGroups
+    | CoolGroups
+    | UniteGenerations
+    | AdvanceStream
+    | FinishBatch
+    | ObserveBatch
+    | RecordDecision
+)
 UPDATES: tuple[type[Update], ...] = (
     SetRouting,
     AddSegment,
     ReleaseGroups,
+    CloseGroups,
+    CoolGroups,
+    UniteGenerations,
     AdvanceStream,
     FinishBatch,
     ObserveBatch,
     RecordDecision,
 )
 _BY_NAME = {kind.__name__: kind for kind in UPDATES}
+
+
+def _ranges(data: Iterable[Iterable[int]]) -> tuple[GroupRange, ...]:
+    return tuple((low, high) for low, high in data)
 
 
 def update_to_json(update: Update) -> dict[str, Any]:
@@ -156,6 +217,61 @@ def _(update: ReleaseGroups, manifest: Manifest) -> Manifest:
 
 
 @apply.register
+def _(update: CloseGroups, manifest: Manifest) -> Manifest:
+    groups = set(expand_ranges(update.groups))
+    by_number: dict[int, list[GroupRange]] = {}
+    for group in groups:
+        by_number.setdefault(manifest.live_generation(update.operator, group), []).append((group, group + 1))
+    segments = dict(manifest.segments)
+    for segment in manifest.segments.values():
+        if segment.state in update.states and segment.tier == "active":
+            for number, part in by_number.items():
+                _turn_cold(segments, segment.id, tuple(part), number)
+    counts = dict(manifest.closed.get(update.operator, {}))
+    counts |= {group: counts.get(group, 0) + 1 for group in groups}
+    return replace(manifest, segments=segments, closed={**manifest.closed, update.operator: counts})
+
+
+@apply.register
+def _(update: CoolGroups, manifest: Manifest) -> Manifest:
+    segments = dict(manifest.segments)
+    for group in expand_ranges(update.groups):
+        number = manifest.live_generation(update.operator, group)
+        _turn_cold(segments, update.segment, ((group, group + 1),), number)
+    return replace(manifest, segments=segments)
+
+
+@apply.register
+def _(update: UniteGenerations, manifest: Manifest) -> Manifest:
+    segments = dict(manifest.segments)
+    for segment in manifest.segments.values():
+        if segment.state in update.states and segment.tier == "cold" and segment.generation != UNITED:
+            closed = [
+                (group, group + 1)
+                for group in expand_ranges(intersect_ranges(segment.groups, update.groups))
+                if segment.generation < manifest.live_generation(update.operator, group)
+            ]
+            _turn_cold(segments, segment.id, tuple(closed), UNITED)
+    return replace(manifest, segments=segments)
+
+
+def _turn_cold(segments: dict[str, Segment], name: str, groups: tuple[GroupRange, ...], number: int) -> None:
+    """Move `groups` from an entry to one of their own, of the cold generation `number`."""
+    if name not in segments or not intersect_ranges(segments[name].groups, groups):
+        return
+    entry = segments[name]
+    cold = entry.cold(groups, number)
+    rest = entry.without(groups)
+    if rest.groups:
+        segments[name] = rest
+    else:
+        del segments[name]
+    if cold.id in segments:
+        raise InternalError(f'two entries "{cold.id}" for one part of a file')
+    segments[cold.id] = cold
+
+
+@apply.register
 def _(update: AdvanceStream, manifest: Manifest) -> Manifest:
     before = manifest.streams.get(update.stream, StreamProgress())
     known = [time for time in (before.newest, update.newest) if time is not None]
@@ -171,7 +287,9 @@ def _(update: AdvanceStream, manifest: Manifest) -> Manifest:
 @apply.register
 def _(update: FinishBatch, manifest: Manifest) -> Manifest:
     batch = update.batch
-    if batch.number != manifest.last_batch + 1:
+    last = manifest.batch
+    next_round = last is not None and (batch.number, batch.round) == (last.number, last.round + 1)
+    if not next_round and (batch.number, batch.round) != (manifest.last_batch + 1, 0):
         raise InternalError(
             f"batch {batch.number} cannot follow batch {manifest.last_batch}",
             detail="Batches are committed in order, each exactly once.",

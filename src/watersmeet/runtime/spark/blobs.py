@@ -86,6 +86,7 @@ def read_report(data: bytes) -> StreamReport | TaskReport:
         rows_out=entry["rows_out"],
         nodes=entry["nodes"],
         rows=entry["rows"],
+        rows_merged=entry["rows_merged"],
         pairs=tuple(PairCounts.from_json(pair) for pair in entry["pairs"]),
     )
 

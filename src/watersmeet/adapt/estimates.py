@@ -1,0 +1,79 @@
+"""How many results to expect of a group: the formulas that policies share.
+
+All after [Levandoski11], whose joins have two inputs. For more, rows that meet become combinations of one row from each
+input, and the chance that two rows have the same key, 1 / unique, becomes 1 / unique ^ (inputs - 1): every row after
+the first must have the key of the first. With two inputs these are the paper's formulas.
+
+Limits: keys are taken to be spread evenly over a group, and every row of a key to join; windows and predicates beyond
+the key do not count. So a figure serves to compare groups, and promises nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from watersmeet.adapt.view import MemoryView
+
+
+def matching(combinations: float, inputs: int, unique: float) -> float:
+    """How many of these combinations, of one row from each input, have one key.
+
+    >>> matching(100 * 10, 2, unique=5)
+    200.0
+    """
+    # A group with rows has at least one key, whatever a sketch says.
+    return combinations / max(unique, 1.0) ** (inputs - 1)
+
+
+def new_results(kept: Sequence[float], coming: Sequence[float], unique: float) -> float:
+    """The results of which at least one row is still to come [Levandoski11, algorithm 1, lines 9 to 12].
+
+    >>> new_results(kept=(100, 15), coming=(12, 10), unique=5)
+    260.0
+    """
+    then = math.prod(old + new for old, new in zip(kept, coming, strict=True))
+    return matching(then - math.prod(kept), len(kept), unique)
+
+
+def next_results(kept: Sequence[float], coming: Sequence[float], unique: float) -> float:
+    """The results of which exactly one row is still to come.
+
+    >>> next_results(kept=(100, 15), coming=(12, 10), unique=5)
+    236.0
+    """
+    meetings = math.fsum(
+        new * math.prod(old for place, old in enumerate(kept) if place != at) for at, new in enumerate(coming)
+    )
+    return matching(meetings, len(kept), unique)
+
+
+def owed_results(generations: Sequence[Sequence[int]], unique: float) -> float:
+    """The results across generations, which are given as rows by input: all results but those within one of them.
+
+    The paper adds to a counter at each flush (dskLocRslt, section V-B2). This is the sum of what it adds, as long as
+    the number of keys does not change from flush to flush; a generation more adds ((300 * 10) + (60 * 140)) / 5 here:
+
+    >>> owed_results([(300, 60), (140, 10)], unique=5)
+    2280.0
+    """
+    if not generations:
+        return 0.0
+    together = math.prod(sum(rows) for rows in zip(*generations, strict=True))
+    return matching(together - sum(map(math.prod, generations)), len(generations[0]), unique)
+
+
+def global_share(view: MemoryView, operator: str, group: int) -> float:
+    """How many results of the query come of one result of the operator in this group: obsGlo / obsLoc.
+
+    At the root, 1. The paper does not say what holds for a group that has put out nothing lately: here its totals
+    count, then what its operator puts out in all groups, and where that is nothing too, 1.
+    """
+    if view.operator(operator).depth == 0:
+        return 1.0
+    live = view.live(operator, group)
+    known = [(live.recent_local, live.recent_global), (live.local_output, live.global_output)] if live else []
+    for local, overall in (*known, view.recent_outputs[operator]):
+        if local > 0:
+            return overall / local
+    return 1.0

@@ -1,0 +1,45 @@
+"""The order in which everything owed is paid: at the end of the input, or on request.
+
+Operators from the bottom of the plan up, because what a merge emits enters the operator above as ordinary input, and
+that one is complete only then ([Liu06, section 4.2], [Levandoski11, section V-C]). Within an operator, the group that
+gives most results of the query for each byte read comes first, so that users get most of them early; the papers leave
+that order open. The live generation of a group counts as one more, to be closed before the merge.
+
+Every group with two generations is listed, also where the estimate is that it owes nothing: estimates decide the order,
+never what is paid. A live generation without rows and bytes is none, so the view must not round one down to that.
+
+What is emitted below makes groups above owe more. So the list is right for the lowest operator in it; take a new view
+before going on to the next, until the list is empty.
+"""
+
+from __future__ import annotations
+
+from watersmeet.adapt.decisions import MergeGroup
+from watersmeet.adapt.estimates import global_share, owed_results
+from watersmeet.adapt.view import ColdView, MemoryView
+
+
+def clean_up(view: MemoryView) -> tuple[MergeGroup, ...]:
+    """All groups with something to merge, in the order of merging."""
+    found = []
+    for cold in view.cold:
+        generations, size = _all_generations(view, cold)
+        if len(generations) < 2:
+            continue
+        # Keys of the live generation may be new, or those of the cold ones. The larger count is the least there can be.
+        live = view.live(cold.operator, cold.group)
+        unique = max(cold.unique, live.unique if live else 0.0)
+        owed = owed_results(generations, unique) * global_share(view, cold.operator, cold.group)
+        operator = view.operator(cold.operator)
+        place = (operator.level, -operator.depth, operator.id)
+        reason = f"{len(generations)} generations with {size} bytes owe about {owed:.4g} results of the query"
+        found.append((place, -owed / max(1, size), cold.group, MergeGroup(cold.operator, cold.group, reason)))
+    return tuple(entry[-1] for entry in sorted(found, key=lambda entry: entry[:-1]))
+
+
+def _all_generations(view: MemoryView, cold: ColdView) -> tuple[list[tuple[int, ...]], int]:
+    """Rows by generation and input, and the bytes of all of them, with the live generation where there is one."""
+    live = view.live(cold.operator, cold.group)
+    if live is None or not (any(live.rows) or live.size_bytes):
+        return list(cold.generations), cold.bytes
+    return [*cold.generations, live.rows], cold.bytes + live.size_bytes

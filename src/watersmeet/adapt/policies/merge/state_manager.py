@@ -1,0 +1,78 @@
+"""The cold group that is worth a merge while the query runs: the state manager of [Levandoski11, section V].
+
+Walks the plan from the root down, and stops at the first operator at which a merge yields more results of the query a
+second than memory does: results expected per row read, times the rows that can be read a second, against the recent
+output of the operator's groups. There it takes the best cold group. The operators below wait while it is merged; those
+above go on. Rows that come meanwhile must fit where they wait (`fits_buffer`); groups for which they do not are passed
+over.
+
+Where the paper leaves things open:
+- memConst is a rate of results there, and multiplies a number of results. Here the recent output is divided by the
+  seconds it took, so that both sides are results a second, and `memory_weight` is a plain factor.
+- What to do where the buffer would overrun. Here the next best group is tried, then the operators below.
+- The paper has a chain. Here operators at one distance from the root come by their ids, and a bushy plan's operators
+  below are those that feed the merging one; other branches go on.
+
+Limits: what the cold generations owe to the live one does not count, since only closed generations are merged. A group
+with a single cold generation is never chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from watersmeet.adapt.decisions import MergeGroup
+from watersmeet.adapt.estimates import global_share, owed_results
+from watersmeet.adapt.view import ColdView, MemoryView
+
+
+@dataclass(frozen=True)
+class MergePace:
+    """What the machine can do."""
+
+    disk_rows: float  # cold rows that can be read a second (dskConst)
+    memory_weight: float = 1.0  # more than 1 favours memory (memConst)
+    buffer_rows: float | None = None  # that can wait (BufSpace); None: sources keep their rows until they are asked
+
+
+def choose_merge(view: MemoryView, pace: MergePace) -> MergeGroup | None:
+    """The group to merge now, or None where memory yields more at every operator."""
+    for operator in sorted(view.operators, key=lambda operator: (operator.depth, operator.id)):
+        probing = memory_throughput(view, operator.id, pace)
+        cold = [(disk_throughput(view, group), group) for group in view.cold if group.operator == operator.id]
+        for per_row, group in sorted(cold, key=lambda entry: (-entry[0], entry[1].group)):
+            merging = per_row * pace.disk_rows
+            if merging <= probing:
+                break
+            if fits_buffer(view, operator.id, group.rows, pace):
+                reason = (
+                    f"merging {group.operator}:{group.group} should give {merging:.4g} results a second, {per_row:.4g} "
+                    f"for each of {group.rows} rows read; memory gives {probing:.4g}"
+                )
+                return MergeGroup(group.operator, group.group, reason, tuple(sorted(set(view.below(operator.id)))))
+    return None
+
+
+def memory_throughput(view: MemoryView, operator: str, pace: MergePace) -> float:
+    """Results of the query that the operator's groups yield a second (memThroughput)."""
+    return pace.memory_weight * view.recent_outputs[operator][1] / view.seconds
+
+
+def disk_throughput(view: MemoryView, cold: ColdView) -> float:
+    """Results of the query expected for each row that a merge of the group reads (dskThroughput)."""
+    owed = owed_results(cold.generations, cold.unique) * global_share(view, cold.operator, cold.group)
+    return owed / max(1, cold.rows)
+
+
+def fits_buffer(view: MemoryView, operator: str, rows: int, pace: MergePace) -> bool:
+    """Whether a merge that reads so many rows ends before the rows that wait for it fill the buffer.
+
+    BufTime > DskTime in the paper. What waits is what comes to the operator and to those below it.
+    """
+    if pace.buffer_rows is None:
+        return True
+    waiting = {operator, *view.below(operator)}
+    came = math.fsum(rows for group in view.groups if group.operator in waiting for rows in group.arrivals)
+    buffer_seconds = view.seconds * pace.buffer_rows / came if came > 0 else math.inf
+    return buffer_seconds > rows / pace.disk_rows
