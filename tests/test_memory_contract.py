@@ -36,7 +36,7 @@ def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple
         for name, stream in case.streams.items()
     }
     query = bind(case.text, streams)
-    plan = lay_out(query, choose_plan(query, case.plan).tree)
+    plan = lay_out(query, choose_plan(query, case.plan).tree, traced=random.random() < 0.5)
     results = MemoryResults()
     run = LocalRun(plan, in_memory(query, plan.tree, Routing.even(case.groups, case.slots)), results)
     keeper = MemoryKeeper(plan, run.checkpoint)

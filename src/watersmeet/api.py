@@ -10,15 +10,17 @@ Arrow stream (pandas, polars, DuckDB), or iterables of record batches, it runs i
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from watersmeet.adapt.settings import DEFAULT_POLICY, MemorySettings
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
-from watersmeet.model.quantities import parse_duration
+from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
@@ -37,6 +39,7 @@ from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
 from watersmeet.runtime.local_sources import LocalSource, RowsSource
+from watersmeet.state.files import Folder
 
 if TYPE_CHECKING:
     from watersmeet.runtime.spark.query import StreamWriter
@@ -160,11 +163,22 @@ class LocalQuery(_Explained):
         slots: int = DEFAULT_SLOTS,
         groups: int = DEFAULT_GROUPS,
         batch_rows: int | None = None,
+        memory: str | int | None = None,
+        spill: str = DEFAULT_POLICY,
         report: Report = silent,
         clock: Clock | None = None,
     ) -> pa.Table:
         """The whole answer as a table. For options see `stream`."""
-        batches = self.stream(plan=plan, slots=slots, groups=groups, batch_rows=batch_rows, report=report, clock=clock)
+        batches = self.stream(
+            plan=plan,
+            slots=slots,
+            groups=groups,
+            batch_rows=batch_rows,
+            memory=memory,
+            spill=spill,
+            report=report,
+            clock=clock,
+        )
         return pa.Table.from_batches(batches, schema=self.schema)
 
     def stream(
@@ -174,28 +188,38 @@ class LocalQuery(_Explained):
         slots: int = DEFAULT_SLOTS,
         groups: int = DEFAULT_GROUPS,
         batch_rows: int | None = None,
+        memory: str | int | None = None,
+        spill: str = DEFAULT_POLICY,
         report: Report = silent,
         clock: Clock | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The answer, a record batch at a time, as the input is read.
 
         A batch takes the next record batch of every stream; tables are cut into pieces of `batch_rows` rows (default:
-        one piece). `report` is called with an event for each batch, as `watersmeet run --json` prints them.
+        one piece). `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond
+        it is spilled to a temporary folder, chosen by the policy `spill`, and paid at the end at the latest. `report`
+        is called with an event for each batch, as `watersmeet run --json` prints them.
         """
         check_slots(slots, groups)
-        physical = self.physical(plan)
+        settings = MemorySettings(None if memory is None else parse_bytes(memory, "memory"), spill)
+        chosen = self._choose(plan)
+        physical = lay_out(self.query, chosen.tree, chosen.orders, settings.watched)
         results = MemoryResults()
-        checkpoint = in_memory(self.query, physical.tree, Routing.even(groups, slots))
+        folder = tempfile.TemporaryDirectory(prefix="watersmeet-") if settings.watched else None
+        cold = None if folder is None else Folder(folder.name)
+        checkpoint = in_memory(self.query, physical.tree, Routing.even(groups, slots), physical.traced, cold)
         sources: dict[str, LocalSource] = {
             entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows))
             for entry in self.query.inputs
         }
-        run = LocalRun(physical, checkpoint, results)
+        run = LocalRun(physical, checkpoint, results, memory=settings)
         try:
             for _ in run_batches(run, sources, lambda record: None, report, clock=clock):
                 yield from results.taken()
         finally:
             run.close()
+            if folder is not None:
+                folder.cleanup()
 
 
 def check_slots(slots: int, groups: int) -> None:

@@ -22,10 +22,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.adapt.policies.spill import SPILL_POLICIES
+from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, ForcedStep, MemorySettings, parse_step
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.model.streams import Stream
+from watersmeet.model.upkeep import UPKEEPS
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 
@@ -35,29 +38,15 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
     "sink": ("format", "path", "late"),
     "run": ("runtime", "checkpoint", "slots", "groups", "memory", "cores", "trigger", "cache"),
-    "adapt": ("plan", "spill"),
+    "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "upkeep", "force"),
     "stats": ("rates", "selectivity"),
 }
 RUNTIMES = ("spark", "local")
 FILE_FORMATS = ("parquet", "csv", "json")  # all that the local runtime reads; on Spark they need a path
 GENERATED_FORMATS = ("synthetic", "nexmark")  # written to files by `watersmeet generate`; not yet read live
 SINK_FORMATS = ("parquet", "noop")
-SPILL_POLICIES = (
-    "bottom-up",
-    "local-output",
-    "global-output",
-    "global-output-penalty",
-    "inactive-or-unproductive",
-    "adaptive-global-flush",
-    "random",
-    "largest",
-    "high-output-first",
-    "hash-merge",
-    "rate-based",
-    "off",
-)
 # Adaptations of the design that this version does not have.
-LATER_ADAPTATIONS = ("flush", "merge", "migrate", "balance", "ring", "force")
+LATER_ADAPTATIONS = ("migrate", "balance", "ring")
 AVAILABLE_NOW = "available-now"
 
 OptionValue = str | int | float | bool
@@ -106,10 +95,20 @@ class RunConfig:
 
 @dataclass(frozen=True)
 class AdaptConfig:
-    """`[adapt]`: the plan to run (see `plan.tree.choose_tree`), and the spill policy, which has no effect yet."""
+    """`[adapt]`: the plan to run (see `optimize/choose.py`), and what to do about memory (`adapt/settings.py`)."""
 
     plan: str = "auto"
-    spill: str = "global-output-penalty"
+    spill: str = DEFAULT_POLICY
+    spill_at: float = 1.0
+    spill_share: float | None = None
+    merge: str = MERGE_POLICIES[0]
+    upkeep: str = UPKEEPS[0].name
+    force: tuple[ForcedStep, ...] = ()
+
+    def memory(self, budget_bytes: int | None) -> MemorySettings:
+        return MemorySettings(
+            budget_bytes, self.spill, self.spill_at, self.spill_share, self.merge, self.upkeep, self.force
+        )
 
 
 @dataclass(frozen=True)
@@ -137,11 +136,9 @@ class Job:
         """The streams that the query may read, by name."""
         return {s.name: Stream(s.name, s.schema, s.time, s.lateness) for s in self.sources.values()}
 
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know before the job starts: settings that are accepted and not acted on yet."""
-        if self.run.memory is None:
-            return ()
-        return ("memory is measured and reported; spilling is not in this version, so the budget is not enforced",)
+    @property
+    def memory(self) -> MemorySettings:
+        return self.adapt.memory(self.run.memory)
 
 
 def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
@@ -367,11 +364,29 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
             )
     section = _Section("adapt", data)
     plan = section.text_or("plan", AdaptConfig.plan)
-    return AdaptConfig(
+    share = section.get("spill_share", (int, float))
+    adapt = AdaptConfig(
         # The plan never changes during a run yet, so to switch that off leaves the choice at the start.
-        plan=AdaptConfig.plan if plan == "off" else plan,
-        spill=section.choice("spill", SPILL_POLICIES, AdaptConfig.spill),
+        plan=AdaptConfig.plan if plan == OFF else plan,
+        spill=section.choice("spill", (*dict(SPILL_POLICIES), OFF), AdaptConfig.spill),
+        spill_at=float(at) if (at := section.get("spill_at", (int, float))) is not None else AdaptConfig.spill_at,
+        spill_share=None if share is None else float(share),
+        merge=section.choice("merge", MERGE_POLICIES, AdaptConfig.merge),
+        upkeep=section.choice("upkeep", [method.name for method in UPKEEPS], AdaptConfig.upkeep),
+        force=tuple(parse_step(entry) for entry in _steps(section)),
     )
+    adapt.memory(None)  # checks itself
+    return adapt
+
+
+def _steps(section: _Section) -> list[dict[str, Any]]:
+    entries = section.get("force", (list,)) or []
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise JobError(
+                '"force" in [adapt] is not a list of sections', hint="Begin each entry with [[adapt.force]]."
+            )
+    return list(entries)
 
 
 def _read_spark(data: Mapping[str, Any]) -> SparkConfig:

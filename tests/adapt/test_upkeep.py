@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.adapt.upkeep import UPKEEPS, Average, Ewma, Recent, Upkeep, find_upkeep
+from watersmeet.model.upkeep import UPKEEPS, Average, Ewma, Recent, Upkeep, find_upkeep
 from watersmeet.errors import JobError
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
     from watersmeet.runtime.events import Event, Report
 
-COLUMNS = ("batch", "rows in", "rows out", "rows/s", "seconds", "state rows", "active")
+COLUMNS = ("batch", "rows in", "rows out", "rows/s", "seconds", "state rows", "active", "cold")
 BATCHES_SHOWN = 15  # fits a small terminal with the summary
 
 
@@ -35,22 +36,42 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument("job", help="the TOML job file")
     parser.add_argument("--json", action="store_true", help="one JSON object a line on stdout, nothing else")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting of the job")
+    parser.add_argument(
+        "--drain", action="store_true", help="when interrupted, pay every result that is owed, then end"
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
-    for note in job.notes():
-        tell(note)
     run_job = runner(job)
+    stopped = stop_on_signals() if args.drain else never
     if args.json:
-        run_job(job, report_json)
+        run_job(job, report_json, stopped, drain=args.drain)
     elif sys.stdout.isatty():
         with live_report() as report:
-            run_job(job, report)
+            run_job(job, report, stopped, drain=args.drain)
     else:
-        run_job(job, report_lines)
+        run_job(job, report_lines, stopped, drain=args.drain)
     return 0
+
+
+def never() -> bool:
+    return False
+
+
+def stop_on_signals() -> Callable[[], bool]:
+    """Whether somebody has asked the run to end. To ask twice ends it at once, as without."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: object) -> None:
+        asked.append(number)
+        tell("ending: results that are owed are paid first; interrupt again to end at once")
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+    return lambda: bool(asked)
 
 
 def runner(job: Job) -> Callable[..., object]:
@@ -82,9 +103,11 @@ def report_lines(event: Event) -> None:
             tell(event["text"])
         case "start":
             print(f"plan {event['plan']}", flush=True)
-        case "batch":
+        case "batch" | "merge":
             cells = zip(COLUMNS, batch_cells(event), strict=True)
             print(", ".join(f"{name} {cell}" for name, cell in cells), flush=True)
+            for decision in event["decisions"]:
+                print(f"  {decision_text(decision)}", flush=True)
         case "end":
             print(summary(event), flush=True)
 
@@ -99,7 +122,7 @@ def live_report() -> Iterator[Report]:
         def report(event: Event) -> None:
             if event["event"] == "note":
                 live.console.print(f"note: {event['text']}")
-            elif event["event"] == "batch":
+            elif event["event"] in ("batch", "merge"):
                 recent.append(batch_cells(event))
             elif event["event"] == "end":
                 closing.append(Text(summary(event)))
@@ -110,14 +133,32 @@ def live_report() -> Iterator[Report]:
 
 def batch_cells(event: Event) -> tuple[str, ...]:
     return (
-        str(event["batch"]),
+        str(event["batch"]) if event["event"] == "batch" else f"{event['batch']} merge",
         f"{event['rows_in']:,}",
         f"{event['rows_out']:,}",
         rate_text(event["rows_in"], event["seconds"]),
         f"{event['seconds']:.2f}",
         f"{event['state_rows']:,}",
         size_text(event["active_bytes"]),
+        size_text(event["cold_bytes"]),
     )
+
+
+def decision_text(decision: Mapping[str, Any]) -> str:
+    """A decision for a reader.
+
+    >>> decision_text({"decision": "MergeGroup", "operator": "J1", "group": 3, "reason": "it pays"})
+    'merge J1:3: it pays'
+    """
+    reason = decision["reason"]
+    match decision["decision"]:
+        case "SpillGroups":
+            return f"spill of {len(decision['groups'])} groups: {reason}"
+        case "MergeGroup":
+            return f"merge {decision['operator']}:{decision['group']}: {reason}"
+        case "CannotSpill":
+            return f"over the budget: {reason}"
+    return f"{decision['decision']}: {reason}"
 
 
 def summary(event: Event) -> str:

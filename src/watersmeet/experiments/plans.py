@@ -239,8 +239,13 @@ def _row_bytes(setting: Setting, stream: str) -> float:
 
 
 def predict(setting: Setting, plan: PlannedTree, model: CostModel) -> Cost:
-    """What the plan should cost: CPU in cores where the model's prices are seconds, memory in bytes."""
-    return cost(plan, make_graph(setting), model)
+    """What the plan should cost: CPU in cores where the model's prices are seconds, memory in bytes.
+
+    Batches cost something however few their rows, which is small here and not in the plan's cost.
+    """
+    price = cost(plan, make_graph(setting), model)
+    batches = BATCHES_A_WINDOW / setting.width
+    return Cost(price.cpu + model.constants.batch * batches * len(plan.orders), price.memory)
 
 
 def predict_rows(setting: Setting, plan: PlannedTree) -> float:

@@ -244,9 +244,15 @@ class _Partial:
         return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
     def output(self, node: Node, benches: Sequence[_Bench], distinct: UInt64Array) -> pa.RecordBatch:
-        body = self.columns(benches, [name for name, _ in node.out_fields])
+        names = [name for name, _ in node.out_fields if name != node.trace]
+        body = self.columns(benches, names)
+        hashed = distinct[self.key]
+        arrays = dict(zip(names, body.columns, strict=True))
+        if node.trace is not None:
+            arrays[node.trace] = pa.array((hashed >> np.uint64(48)).astype(np.uint16))
+        ordered = [arrays[name] for name, _ in node.out_fields]
         return pa.RecordBatch.from_arrays(
-            [pa.array(distinct[self.key]), *body.columns], names=[HASH_FIELD, *body.schema.names]
+            [pa.array(hashed), *ordered], names=[HASH_FIELD, *(name for name, _ in node.out_fields)]
         )
 
 

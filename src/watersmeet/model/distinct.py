@@ -46,9 +46,6 @@ def keys_by_group(segments: Sequence[Segment]) -> dict[int, float]:
     """The distinct keys in each group of a state that these segments make up."""
     counts: dict[int, list[tuple[int, int]]] = {}
     for segment in segments:
-        born = [group for low, high in segment.born for group in range(low, high)]
-        held = {group for low, high in segment.groups for group in range(low, high)}
-        for group, rows, keys in zip(born, segment.group_rows, segment.group_keys, strict=False):
-            if group in held and rows:
-                counts.setdefault(group, []).append((rows, keys))
+        for group, keys in segment.keys_by_group.items():
+            counts.setdefault(group, []).append((segment.rows_by_group[group], keys))
     return {group: distinct_keys(entries) for group, entries in sorted(counts.items())}

@@ -56,10 +56,17 @@ class Segment:
     @cached_property
     def rows_by_group(self) -> dict[int, int]:
         """The rows of each group that it still stands for, where there are any."""
+        share = max(1, self.rows // max(1, count_groups(self.born)))
+        return self._by_group(self.group_rows or (share,) * count_groups(self.born))
+
+    @cached_property
+    def keys_by_group(self) -> dict[int, int]:
+        """The distinct hashes of each group that it still stands for, as far as they were counted."""
+        return self._by_group(self.group_keys) if self.group_keys else {}
+
+    def _by_group(self, counts: tuple[int, ...]) -> dict[int, int]:
         held = set(expand_ranges(self.groups))
-        born = expand_ranges(self.born)
-        counts = self.group_rows or (max(1, self.rows // max(1, len(born))),) * len(born)
-        return {group: count for group, count in zip(born, counts, strict=True) if count and group in held}
+        return {g: count for g, count in zip(expand_ranges(self.born), counts, strict=True) if count and g in held}
 
     def rows_in(self, groups: tuple[GroupRange, ...]) -> int:
         """The rows of those of `groups` that the file was written with."""

@@ -61,6 +61,7 @@ class CostConstants:
     probe: float = 1.0  # hash: look one row's key up in a state
     compare: float = 0.0  # check a predicate on a pair of rows: in nested loops any, else those with the same hash
     send: float = 0.0  # hand one row on to another slot
+    batch: float = 0.0  # one join of one batch, however few its rows; not part of a plan's cost, which knows no batches
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

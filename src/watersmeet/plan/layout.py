@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from watersmeet.plan.physical import (
     Stage,
     State,
     time_field,
+    trace_field,
 )
 from watersmeet.plan.query import KeyClass, Query
 from watersmeet.plan.routes import Hop, Keys, choose_routes
@@ -46,21 +47,34 @@ def has_exact_hash(types: tuple[pa.DataType, ...]) -> bool:
     return len(types) == 1 and any(check(types[0]) for check in _EXACT_TYPES)
 
 
-def lay_out(query: Query, tree: Tree, orders: Mapping[Join, Orders] | None = None) -> PhysicalPlan:
+def lay_out(
+    query: Query, tree: Tree, orders: Mapping[Join, Orders] | None = None, traced: bool = False
+) -> PhysicalPlan:
     """The physical plan of `query` in the shape of `tree`.
 
     `orders` may say, for each join of the tree and each of its inputs, in which order that input's rows probe the
-    others; the order of the text where it does not.
+    others; the order of the text where it does not. With `traced`, rows carry the key hash of every join that they came
+    through, cut to 16 bits, so that results can be traced to the groups that made them.
     """
     assert isinstance(tree, Join)
-    return _Layout(query, orders or {}).plan(tree)
+    return _Layout(query, orders or {}, tuple(_joins_below(query, tree)) if traced else ()).plan(tree)
+
+
+def _joins_below(query: Query, tree: Join) -> Iterator[frozenset[str]]:
+    """The streams of each join below the root whose inputs share a key."""
+    for child in tree.children:
+        if isinstance(child, Join):
+            if shared_keys(query, tuple(part.aliases for part in child.children)):
+                yield child.aliases
+            yield from _joins_below(query, child)
 
 
 class _Layout:
     """Walks a tree once and collects stages and ports."""
 
-    def __init__(self, query: Query, orders: Mapping[Join, Orders]) -> None:
+    def __init__(self, query: Query, orders: Mapping[Join, Orders], traced: tuple[frozenset[str], ...]) -> None:
         self.query = query
+        self.traced = traced
         self.probe_orders = orders
         self.timed = any(isinstance(entry.window, Range) for entry in query.inputs)
         self.stages: list[AnyStage] = []
@@ -129,6 +143,7 @@ class _Layout:
             predicates=predicates,
             exact_hash=has_exact_hash(tuple(key.type for key in keys)),
             out_fields=self._fields(tree.aliases, above, timed=self.timed and not is_root),
+            trace=trace_field(self._in_order(tree.aliases)) if tree.aliases in self.traced else None,
         )
         nodes.append(node)
         return node.id
@@ -331,7 +346,11 @@ class _Layout:
         return (
             *((time_field(alias), pa.int64()) for alias in times),
             *((column.field_name, column.type) for column in in_order),
+            *((trace_field(self._in_order(below)), pa.uint16()) for below in self.traced if below <= aliases),
         )
+
+    def _in_order(self, aliases: frozenset[str]) -> tuple[str, ...]:
+        return tuple(sorted(aliases, key=self.order.__getitem__))
 
     def _predicates(
         self, everyone: frozenset[str], parts: tuple[frozenset[str], ...], keys: tuple[KeyClass, ...]
@@ -358,7 +377,7 @@ class _Layout:
         ]
 
     def _state(self, inside: frozenset[str], key_fields: tuple[str, ...], fields: Fields) -> State:
-        aliases = tuple(sorted(inside, key=self.order.__getitem__))
+        aliases = self._in_order(inside)
         windows = tuple(
             (time_field(alias), microseconds(entry.window.width))
             for alias in aliases

@@ -12,7 +12,8 @@ Names of columns inside the engine:
 - `A.x`: column x of input A;
 - `A.#k0`: input A's term of key class k0, where that is not a plain column;
 - `@A`: event time of input A's row in microseconds; carried only by queries that have a window;
-- `#h`: the 64-bit hash of the key; every batch and segment is sorted by it.
+- `#h`: the 64-bit hash of the key; every batch and segment is sorted by it;
+- `#A+B`: the upper 16 bits of the hash that the row had in the join of A and B; where results are traced.
 
 A state is named by what it holds (inputs, filters and predicates applied, columns, key), never by the plan that it
 serves, so that two plans which need the same state find it under the same name.
@@ -33,6 +34,10 @@ HASH_FIELD = "#h"
 
 def time_field(alias: str) -> str:
     return f"@{alias}"
+
+
+def trace_field(aliases: tuple[str, ...]) -> str:
+    return f"#{'+'.join(aliases)}"
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class Node:
     predicates: tuple[tuple[frozenset[int], Expr], ...]  # with the inputs that each one reads
     exact_hash: bool  # equal hashes mean equal keys, so that keys need not be compared
     out_fields: tuple[tuple[str, pa.DataType], ...]
+    trace: str | None = None  # the field for the hash that a result had here, if results are traced
 
     @property
     def aliases(self) -> frozenset[str]:
@@ -211,6 +217,11 @@ class PhysicalPlan:
     @cached_property
     def states(self) -> dict[str, State]:
         return {state.name: state for stage in self.stages for state in stage.states}
+
+    @property
+    def traced(self) -> bool:
+        """Whether rows carry the hashes that results are traced by."""
+        return any(node.trace is not None for node in self.operators.values())
 
     @cached_property
     def operators(self) -> dict[str, Node]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, Routing, union_ranges
 from watersmeet.model.segments import Segment
@@ -26,6 +27,7 @@ from watersmeet.state.updates import (
     AdvanceStream,
     FinishBatch,
     ObserveBatch,
+    ObserveGroups,
     ReleaseGroups,
     UniteGenerations,
     Update,
@@ -46,6 +48,7 @@ class BatchContext:
     holds: Mapping[str, int] = field(default_factory=dict)  # by operator that owes results: their oldest time
     merges: tuple[GroupMerge, ...] = ()
     round: int = 0
+    upkeep: str | None = None  # how recent figures of groups are kept; None: groups are not watched
 
     def horizon(self, state: State) -> int | None:
         """The time up to which rows of `state` may expire unseen."""
@@ -86,6 +89,7 @@ class TaskReport:
     rows: Mapping[str, int] = field(default_factory=dict)  # that entered, by query input
     pairs: tuple[PairCounts, ...] = ()  # what the probes saw
     rows_merged: int = 0  # results of merges, among those of all joins
+    groups: Mapping[str, GroupObservation] = field(default_factory=dict)  # by operator, where groups are watched
 
 
 def watermarks_of(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
@@ -97,7 +101,11 @@ def watermarks_of(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | Non
 
 
 def context_of(
-    plan: PhysicalPlan, manifest: Manifest, merges: Iterable[tuple[str, int]] = (), new_rows: bool = True
+    plan: PhysicalPlan,
+    manifest: Manifest,
+    merges: Iterable[tuple[str, int]] = (),
+    new_rows: bool = True,
+    upkeep: str | None = None,
 ) -> BatchContext:
     """What the tasks of the batch after `manifest` are told; `merges` are groups of operators to merge with it.
 
@@ -119,6 +127,7 @@ def context_of(
         closed=manifest.closed,
         holds=holds(plan, manifest),
         merges=tuple(_merge_of(plan, manifest, operator, group) for operator, group in merges),
+        upkeep=upkeep,
     )
 
 
@@ -184,9 +193,13 @@ def commit_batch(
         updates.append(UniteGenerations(operator, context.plan.operators[operator].states, groups))
     updates.append(FinishBatch(record))
     updates.append(ObserveBatch(_measured(table.manifest, streams, tasks)))
+    if context.upkeep is not None:
+        seen = _seen(context, tasks)
+        updates.append(ObserveGroups(context.batch, context.upkeep, {name: e.to_json() for name, e in seen.items()}))
     after = apply_all(updates, table.manifest)
     updates += expire(context.plan, after, _watermarks_after(context, streams))
-    return table.commit([AtVersion(table.manifest.version), AfterBatch(context.batch if context.round else context.batch - 1)], updates)
+    before = context.batch if context.round else context.batch - 1
+    return table.commit([AtVersion(table.manifest.version), AfterBatch(before)], updates)
 
 
 def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequence[TaskReport]) -> Measured:
@@ -200,6 +213,18 @@ def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequen
             rows[alias] = rows.get(alias, 0.0) + count
     seconds = max(0, end - begin) / 1e6 if begin is not None and end is not None else 0.0
     return Measured(seconds, rows, add_pairs(pair for task in tasks for pair in task.pairs))
+
+
+def _seen(context: BatchContext, tasks: Sequence[TaskReport]) -> dict[str, GroupObservation]:
+    """What the tasks saw of the groups; a join that saw nothing saw zeros."""
+    total = {
+        operator: GroupObservation.nothing(len(node.inputs), context.routing.groups)
+        for operator, node in context.plan.operators.items()
+    }
+    for task in tasks:
+        for operator, seen in task.groups.items():
+            total[operator] = total[operator].plus(seen)
+    return total
 
 
 def _watermarks_after(context: BatchContext, streams: Sequence[StreamReport]) -> dict[str, int | None]:

@@ -1,9 +1,9 @@
 """The cost constants of this machine, in seconds of CPU: measured once in a second or two, and kept in a file.
 
 The real kernel is timed on small joins that do mostly one thing: rows that find no partner (insert, probe), pairs with
-the same key that fail a predicate (compare), pairs that become results (join), rows that expire (delete), and rows
-that go on to another slot (send). With these constants and rates per second, an estimated CPU cost is a number of
-cores.
+the same key that fail a predicate (compare), pairs that become results (join), rows that expire (delete), rows that go
+on to another slot (send), and batches of hardly any rows (batch). With these constants and rates per second, an
+estimated CPU cost is a number of cores.
 
 Limits: the constants are those of narrow rows (three columns of 8 bytes) and of one comparison for each pair, in
 batches of some 10,000 rows. Wider rows, dearer predicates and very small batches cost more. What Spark adds around
@@ -92,6 +92,7 @@ def measure_costs() -> CostConstants:
         probe=probe,
         compare=compare,
         send=_send_seconds(plain) / BATCH_ROWS,
+        batch=_fastest(lambda: _run(plain, batches=30, rows=10)) / 30,
     )
 
 
@@ -136,18 +137,18 @@ def _node(plan: PhysicalPlan) -> Node:
     return stage.nodes[0]
 
 
-def _rows(number: int, parity: int) -> pa.RecordBatch:
+def _rows(number: int, parity: int, rows: int) -> pa.RecordBatch:
     """A batch of one second's rows; those of different parity have no key in common."""
     source = np.random.default_rng([number, parity])
-    keys = source.integers(0, 10 * BATCH_ROWS, BATCH_ROWS) * 2 + parity
-    times = number * 1_000_000 + np.sort(source.integers(0, 1_000_000, BATCH_ROWS))
+    keys = source.integers(0, 10 * rows, rows) * 2 + parity
+    times = number * 1_000_000 + np.sort(source.integers(0, 1_000_000, rows))
     return pa.RecordBatch.from_arrays(list(map(pa.array, (keys, keys, times))), schema=_SCHEMA)
 
 
-def _run(plan: PhysicalPlan) -> float:
+def _run(plan: PhysicalPlan, batches: int = BATCHES, rows: int = BATCH_ROWS) -> float:
     """Seconds of CPU to take in batches of rows that find no partner."""
     sources = {
-        name: RowsSource(plan.query.input(name).stream, [_rows(number, parity) for number in range(BATCHES)])
+        name: RowsSource(plan.query.input(name).stream, [_rows(number, parity, rows) for number in range(batches)])
         for parity, name in enumerate("AB")
     }
     run = LocalRun(plan, in_memory(plan.query, plan.tree, Routing.even(30, 1)), MemoryResults())

@@ -97,13 +97,22 @@ class Checkpoint:
             self._lock.release()
 
 
-def in_memory(query: Query, plan: str, routing: Routing) -> Checkpoint:
-    """A run that leaves nothing behind."""
-    return Checkpoint(Table(Manifest(0, identify(query), plan, routing)), MemorySegments())
+def in_memory(
+    query: Query, plan: str, routing: Routing, traced: bool = False, spill: Folder | None = None
+) -> Checkpoint:
+    """A run that leaves nothing behind. Its state is in memory, or, with a memory budget, in the folder `spill`."""
+    manifest = Manifest(0, identify(query), plan, routing, traced=traced)
+    return Checkpoint(Table(manifest), MemorySegments() if spill is None else FileSegments(spill))
 
 
 def open_checkpoint(
-    layout: Layout, query: Query, plan: str, routing: Routing, waiting: tuple[Folder, ...], why: str = ""
+    layout: Layout,
+    query: Query,
+    plan: str,
+    routing: Routing,
+    waiting: tuple[Folder, ...],
+    why: str = "",
+    traced: bool = False,
 ) -> Checkpoint:
     """Take hold of the checkpoint, made new if there is none; then `why` is recorded as the reason for the plan.
 
@@ -116,7 +125,8 @@ def open_checkpoint(
         table = FileTable.open(layout.state)
         if table is None:
             decision = {"decision": "plan", "plan": plan, "reason": why, "version": 0}
-            table = FileTable.create(layout.state, Manifest(0, identity, plan, routing, decisions=(decision,)))
+            first = Manifest(0, identity, plan, routing, decisions=(decision,), traced=traced)
+            table = FileTable.create(layout.state, first)
         _refuse_unfit(table.manifest, identity, plan, routing)
         for folder in (layout.segments, *waiting):
             folder.make()

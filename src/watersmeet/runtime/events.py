@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from watersmeet.plan.physical import PhysicalPlan
@@ -23,8 +23,10 @@ def note_to(report: Report) -> Callable[[str], None]:
     return lambda text: report({"event": "note", "text": text})
 
 
-def batch_event(plan: PhysicalPlan, manifest: Manifest, seconds: float) -> Event:
-    """What users are told after a batch."""
+def batch_event(
+    plan: PhysicalPlan, manifest: Manifest, seconds: float, decisions: Sequence[Mapping[str, Any]] = ()
+) -> Event:
+    """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
     assert batch is not None
     marks = watermarks_of(plan, manifest)
@@ -39,7 +41,7 @@ def batch_event(plan: PhysicalPlan, manifest: Manifest, seconds: float) -> Event
         total[f"{cold}bytes"] += segment.live_bytes
         total["segments"] += 1
     return {
-        "event": "batch",
+        "event": "merge" if batch.round else "batch",
         "batch": batch.number,
         "rows_in": batch.rows_in,
         "rows_out": batch.rows_out,
@@ -56,6 +58,7 @@ def batch_event(plan: PhysicalPlan, manifest: Manifest, seconds: float) -> Event
         },
         "states": states,
         "nodes": batch.nodes,
+        "decisions": list(decisions),
     }
 
 

@@ -15,6 +15,7 @@ from datetime import timedelta
 import pyarrow as pa
 
 from watersmeet import faults
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.kernel.prepare import cut, prepare, set_late_apart
 from watersmeet.kernel.rows import concat
 from watersmeet.plan.physical import PhysicalPlan
@@ -23,6 +24,7 @@ from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
 from watersmeet.runtime.events import Report, batch_event, end_event, silent
 from watersmeet.runtime.local_sources import LocalSource, Pulled
+from watersmeet.runtime.memory import MemoryKeeper
 from watersmeet.runtime.results import write_late
 from watersmeet.runtime.stage import Arrived, ResultWriter, Told, run_stage
 from watersmeet.state.files import Folder
@@ -58,8 +60,10 @@ class LocalRun:
         checkpoint: Checkpoint,
         results: ResultWriter,
         late: Folder | None = None,
+        memory: MemorySettings | None = None,
     ) -> None:
         self.plan = plan
+        self.keeper = MemoryKeeper(plan, checkpoint, memory)
         self.checkpoint = checkpoint
         self.results = results
         self.late = late
@@ -73,7 +77,8 @@ class LocalRun:
 
     def run_batch(self, pulled: Mapping[str, Pulled], merges: Iterable[tuple[str, int]] = ()) -> Manifest:
         """Join one batch, commit it, and return the version that holds it. `merges`: groups of operators to merge."""
-        context = context_of(self.plan, self.checkpoint.manifest, merges, new_rows=bool(pulled))
+        upkeep = self.keeper.upkeep if pulled else None
+        context = context_of(self.plan, self.checkpoint.manifest, merges, bool(pulled), upkeep)
         slots = range(context.routing.slots)
         streams: list[StreamReport] = []
         arrived = [Arrived() for _ in slots]
@@ -134,10 +139,12 @@ def run_batches(
     trigger: timedelta | None = None,
     clock: Clock | None = None,
     stopped: Callable[[], bool] = lambda: False,
+    drain: bool = False,
 ) -> Iterator[Manifest]:
     """Run batches until the sources are empty (or for ever, with a `trigger`), delivering each after its commit.
 
-    A batch that was committed but perhaps not delivered when an earlier run ended is delivered first.
+    A batch that was committed but perhaps not delivered when an earlier run ended is delivered first. Where the sources
+    have come to their end, and with `drain` also where the run is stopped, everything owed is paid.
     """
     clock = clock or WallClock()
     manifest = run.checkpoint.manifest
@@ -146,6 +153,17 @@ def run_batches(
     first_batch = manifest.last_batch + 1
     before = manifest
     begin: float | None = None
+    keeper = run.keeper
+
+    def finish(manifest: Manifest, started: float) -> None:
+        """What follows every commit of results."""
+        assert manifest.batch is not None
+        deliver(manifest.batch)
+        seconds = clock.now() - started
+        keeper.after_batch(seconds)
+        report(batch_event(run.plan, run.checkpoint.manifest, seconds, keeper.taken()))
+        run.checkpoint.tidy()
+
     while not stopped():
         started = clock.now()
         manifest = run.checkpoint.manifest
@@ -153,15 +171,23 @@ def run_batches(
         pulled = {name: rows for name, s in sources.items() if (rows := s.pull(done.get(name, set()))) is not None}
         if pulled:
             begin = started if begin is None else begin
-            manifest = run.run_batch(pulled)
-            assert manifest.batch is not None
-            deliver(manifest.batch)
-            report(batch_event(run.plan, manifest, clock.now() - started))
+            manifest = run.run_batch(pulled, keeper.before_batch())
+            finish(manifest, started)
             yield manifest
-            run.checkpoint.tidy()
         elif trigger is None:
+            drain = True
             break
+        elif manifest.batch is not None and (merges := keeper.while_idle()):
+            manifest = run.run_batch({}, merges)
+            finish(manifest, started)
+            yield manifest
         if trigger is not None:
             clock.sleep(trigger.total_seconds() - (clock.now() - started))
+    while drain and (merges := keeper.clean_up()):
+        started = clock.now()
+        manifest = run.run_batch({}, merges)
+        finish(manifest, started)
+        yield manifest
     seconds = 0.0 if begin is None else clock.now() - begin
-    report(end_event(before, run.checkpoint.manifest, manifest.last_batch + 1 - first_batch, seconds))
+    batches = run.checkpoint.manifest.last_batch + 1 - first_batch
+    report(end_event(before, run.checkpoint.manifest, batches, seconds))

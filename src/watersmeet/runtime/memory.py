@@ -8,42 +8,146 @@ little more, and nothing lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from watersmeet import faults
 from watersmeet.adapt.decisions import MergeGroup, SpillGroups
+from watersmeet.adapt.policies.merge.clean_up import clean_up
+from watersmeet.adapt.policies.merge.state_manager import MergePace, choose_merge
+from watersmeet.adapt.policies.spill import find_spill_policy
+from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, MemorySettings
+from watersmeet.adapt.view import GroupKey, MemoryView
+from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.routing import union_ranges
-from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.physical import PhysicalPlan, RoutedStage
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.generations import owed
+from watersmeet.runtime.memory_view import view_memory
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import AtVersion
 from watersmeet.state.updates import CloseGroups, RecordDecision, Update
 
-GroupKey = tuple[str, int]  # operator and group
+# Cold rows that a merge reads a second. Sources hand rows over when they are asked, so no buffer overruns.
+PACE = MergePace(disk_rows=2_000_000.0)
+CLEAN_UP_BYTES = 256 << 20  # in the place of a budget, where there is none
 
 
 class MemoryKeeper:
     """Keeps the memory of one run. Called between batches only."""
 
-    def __init__(self, plan: PhysicalPlan, checkpoint: Checkpoint) -> None:
+    def __init__(self, plan: PhysicalPlan, checkpoint: Checkpoint, settings: MemorySettings | None = None) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
+        self.settings = settings or MemorySettings()
+        self._batch_seconds = 1.0
+        self._decided: list[Mapping[str, Any]] = []
+        self._check_steps()
 
     @property
     def manifest(self) -> Manifest:
         return self.checkpoint.manifest
 
+    @property
+    def upkeep(self) -> str | None:
+        """How figures of groups are kept; None where nobody asks for them."""
+        return self.settings.upkeep if self.settings.watched else None
+
+    def taken(self) -> list[Mapping[str, Any]]:
+        """What was decided since the last time that somebody asked."""
+        decided, self._decided = self._decided, []
+        return decided
+
+    def before_batch(self) -> list[GroupKey]:
+        """Do what is forced before the next batch; the groups to merge in it."""
+        merges: list[MergeGroup] = []
+        for step in self.settings.forced:
+            if step.at_batch == self.manifest.last_batch + 1:
+                self.spill(SpillGroups(step.spill, "forced"))
+                if step.spill_share is not None:
+                    self._spill_bytes(int(step.spill_share * self.manifest.active_bytes), "forced")
+                merges += [MergeGroup(operator, group, "forced") for operator, group in step.merge]
+        return self.prepare_merges(merges or self._worthwhile())
+
+    def after_batch(self, seconds: float) -> None:
+        """Spill if the active state has outgrown its budget."""
+        self._batch_seconds = seconds
+        budget = self.settings.budget_bytes
+        active = self.manifest.active_bytes
+        if budget is None or self.settings.spill == OFF or active <= budget * self.settings.spill_at:
+            return
+        self._spill_bytes(max(int(self.settings.share * active), active - budget), self.settings.spill)
+
+    def while_idle(self) -> list[GroupKey]:
+        """The groups to merge now that no rows come."""
+        return self.prepare_merges(self._worthwhile())
+
+    def clean_up(self) -> list[GroupKey]:
+        """The next groups to merge so that nothing is owed in the end; none when nothing is.
+
+        Those of one operator, lowest first, and no more at once than fits well into the budget.
+        """
+        owing = set(self.owed())
+        decisions = [entry for entry in clean_up(self._view()) if (entry.operator, entry.group) in owing]
+        if not decisions:
+            return []
+        limit = (self.settings.budget_bytes or CLEAN_UP_BYTES) / 4
+        sizes = {cold.key: cold.bytes for cold in self._view().cold}
+        chosen: list[MergeGroup] = []
+        size = 0.0
+        for entry in decisions:
+            size += sizes[entry.operator, entry.group]
+            if entry.operator != decisions[0].operator or (chosen and size > limit):
+                break
+            chosen.append(entry)
+        return self.prepare_merges(chosen)
+
+    def _view(self) -> MemoryView:
+        settings = self.settings
+        return view_memory(self.plan, self.manifest, settings.budget_bytes, settings.upkeep, self._batch_seconds)
+
+    def _worthwhile(self) -> list[MergeGroup]:
+        """The merge that pays most, if it beats memory."""
+        if self.settings.merge == OFF or self.upkeep is None or not self.manifest.closed:
+            return []
+        found = choose_merge(self._view(), PACE)
+        return [] if found is None else [found]
+
+    def _spill_bytes(self, wanted: int, why: str) -> None:
+        policy = self.settings.spill if self.settings.spill != OFF else DEFAULT_POLICY
+        decision = find_spill_policy(policy)(self._view(), wanted)
+        if decision.groups:
+            self.spill(replace(decision, reason=f"{why}: {decision.reason}"))
+        else:
+            self._decided.append({"decision": "CannotSpill", "reason": f"{why}: {decision.reason}{self._routed()}"})
+
+    def _routed(self) -> str:
+        routed = dict.fromkeys(stage.node.id for stage in self.plan.stages if isinstance(stage, RoutedStage))
+        return f"; {', '.join(routed)} cannot be spilled, being routed" if routed else ""
+
+    def _check_steps(self) -> None:
+        """Refuse forced steps that name what the plan does not have."""
+        for step in self.settings.forced:
+            for operator, group in (*step.spill, *step.merge):
+                if operator not in self.plan.operators or group >= self.manifest.routing.groups:
+                    raise JobError(
+                        f'[[adapt.force]] names "{operator}:{group}", which the plan does not have',
+                        detail=f"Its operators are {', '.join(self.plan.operators) or 'none that can spill'}, "
+                        f"with groups 0 to {self.manifest.routing.groups - 1}.",
+                        hint=did_you_mean(operator, self.plan.operators),
+                    )
+
     def spill(self, decision: SpillGroups) -> None:
         """Close the live generations of these groups and make them cold."""
         closed = self._close(decision.groups)
         if closed:
-            self._commit([*closed, RecordDecision(decision.to_json())])
+            self._commit([*closed, self._record(decision.to_json())])
 
     def prepare_merges(self, decisions: Sequence[MergeGroup]) -> list[GroupKey]:
         """Close what is live in the groups to be merged; the groups, for the next batch or round."""
         groups = [(decision.operator, decision.group) for decision in decisions]
-        updates: list[Update] = [*self._close(groups), *(RecordDecision(entry.to_json()) for entry in decisions)]
+        updates: list[Update] = [*self._close(groups), *(self._record(entry.to_json()) for entry in decisions)]
         if updates:
             self._commit(updates)
         return groups
@@ -80,6 +184,10 @@ class MemoryKeeper:
             for group in segment.rows_by_group.keys() & numbers
             if segment.generation == closed.get(group, 0)
         }
+
+    def _record(self, decision: dict[str, Any]) -> RecordDecision:
+        self._decided.append(decision)
+        return RecordDecision(decision)
 
     def _commit(self, updates: Sequence[Update]) -> None:
         faults.reach("before-spill")

@@ -11,6 +11,8 @@ from watersmeet.optimize.cost import NO_LIMITS, Limits
 from watersmeet.optimize.estimates import CostModel, HashProbes
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.optimize.strategies import STRATEGIES
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import parse_tree
 from watersmeet.runtime.calibration import machine_costs
@@ -35,6 +37,16 @@ def plan_run(
     statistics = statistics or Statistics()
     recorded = _recorded_plan(query, statistics, limits, layout, report) if layout is not None else None
     return recorded or choose_plan(query, setting, statistics, limits, _model(query, report))
+
+
+def lay_out_run(query: Query, chosen: ChosenPlan, watched: bool, layout: Layout | None = None) -> PhysicalPlan:
+    """The physical plan of a run; `watched` if policies will want to know which groups results come from.
+
+    What rows carry is settled when a checkpoint is made: its states are named by it.
+    """
+    table = None if layout is None else FileTable.open(layout.state)
+    traced = watched if table is None else table.manifest.traced
+    return lay_out(query, chosen.tree, chosen.orders, traced)
 
 
 def _model(query: Query, report: Callable[[str], None]) -> CostModel:

@@ -27,6 +27,7 @@ from watersmeet.model.statistics import PairCounts, add_pairs
 from watersmeet.plan.physical import HASH_FIELD, AnyStage, Exchange, Insert, Node, RoutedStage, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.batch import BatchContext, TaskReport
+from watersmeet.runtime.earnings import Earnings
 from watersmeet.runtime.slot_state import SlotState
 from watersmeet.state.segment_files import Segments
 
@@ -103,9 +104,9 @@ def _run_nodes(task: _Task, stage: Stage, arrived: Arrived) -> Outcome:
         ]
         tally = Tally()
         probed = join_step(node, new, [task.state.kept(entry.state) for entry in node.inputs], tally=tally)
-        chunks = itertools.chain(probed, task.merge(node))
+        chunks = task.watch(node, new, itertools.chain(probed, task.merge(node)))
         if node is stage.nodes[-1]:
-            rows = task.pass_on([(chunks, stage.exchanges)])
+            rows = task.pass_on([(chunks, stage.exchanges)], node)
         else:
             schema = pa.schema([(HASH_FIELD, pa.uint64()), *node.out_fields])
             outputs[node.id] = sort_by_hash(concat([chunk for chunk in chunks if chunk.num_rows], schema))
@@ -171,14 +172,27 @@ class _Task:
         self.counts: dict[str, dict[str, int]] = {}
         self.rows: dict[str, int] = {}
         self.rows_merged = 0
+        self.earnings = None if context.upkeep is None else Earnings(context.plan, context.routing.groups)
         self.pairs: list[PairCounts] = []
 
-    def pass_on(self, answers: Sequence[tuple[Iterable[pa.RecordBatch], Sequence[Exchange]]]) -> int:
+    def watch(
+        self, node: Node, new: Sequence[pa.RecordBatch], chunks: Iterable[pa.RecordBatch]
+    ) -> Iterable[pa.RecordBatch]:
+        """What the join makes of new rows, with an eye on what its groups earn."""
+        if self.earnings is None:
+            return chunks
+        self.earnings.come(node, new)
+        return self.earnings.made(node, chunks)
+
+    def pass_on(
+        self, answers: Sequence[tuple[Iterable[pa.RecordBatch], Sequence[Exchange]]], root: Node | None = None
+    ) -> int:
         """Send joined rows through their exchanges, or, where there is none, write them as results; how many."""
         final = [chunks for chunks, exchanges in answers if not exchanges]
         if final:
             query = self.context.plan.query
-            select = _selected(query, itertools.chain.from_iterable(final))
+            joined = itertools.chain.from_iterable(final)
+            select = _selected(query, joined if self.earnings is None else self.earnings.emitted(root, joined))
             self.files, self.rows_out = self.results.write(select, query.output_schema, self.context.batch, self.slot)
         rows = self.rows_out
         for chunks, exchanges in answers:
@@ -246,6 +260,7 @@ class _Task:
             rows=self.rows,
             pairs=add_pairs(self.pairs),
             rows_merged=self.rows_merged,
+            groups={} if self.earnings is None else self.earnings.seen,
         )
         return Outcome(self.sent, self.told, report)
 

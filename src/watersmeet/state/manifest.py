@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from watersmeet.model.group_figures import GroupFigures
 from watersmeet.model.routing import Routing
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
@@ -73,6 +74,8 @@ class Manifest:
     decisions: tuple[Mapping[str, Any], ...] = ()
     closed: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # generations closed, by operator and group
     measured: Measured = field(default_factory=Measured)
+    figures: Mapping[str, GroupFigures] = field(default_factory=dict)  # by operator
+    traced: bool = False  # whether rows carry the hashes that results are traced by
 
     @property
     def last_batch(self) -> int:
@@ -111,6 +114,8 @@ class Manifest:
             "decisions": list(self.decisions),
             "closed": {operator: dict(groups) for operator, groups in self.closed.items()},
             "measured": self.measured.to_json(),
+            "figures": {operator: figures.to_json() for operator, figures in self.figures.items()},
+            "traced": self.traced,
         }
 
     @classmethod
@@ -136,6 +141,8 @@ class Manifest:
                 for operator, groups in data["closed"].items()
             },
             measured=Measured.from_json(data["measured"]),
+            figures={operator: GroupFigures.from_json(entry) for operator, entry in data["figures"].items()},
+            traced=data["traced"],
         )
 
 

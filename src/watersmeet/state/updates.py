@@ -12,9 +12,11 @@ from functools import singledispatch
 from typing import Any
 
 from watersmeet.errors import InternalError
+from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.routing import GroupRange, Routing, expand_ranges, intersect_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
+from watersmeet.model.upkeep import find_upkeep
 from watersmeet.state.manifest import BatchRecord, Manifest, StreamProgress, batch_from_json
 
 
@@ -139,6 +141,19 @@ class ObserveBatch:
         return cls(Measured.from_json(data["measured"]))
 
 
+@dataclass(frozen=True)
+class ObserveGroups:
+    """What a batch saw of the groups of operators; `upkeep` names the method that recent figures are kept by."""
+
+    batch: int
+    upkeep: str
+    operators: dict[str, dict[str, Any]]  # `GroupObservation`s as JSON
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ObserveGroups:
+        return cls(**data)
+
+
 DECISIONS_KEPT = 200
 UNITED = 0  # the number of a generation that a merge has made
 
@@ -152,6 +167,7 @@ Update = (
     | AdvanceStream
     | FinishBatch
     | ObserveBatch
+    | ObserveGroups
     | RecordDecision
 )
 UPDATES: tuple[type[Update], ...] = (
@@ -164,6 +180,7 @@ UPDATES: tuple[type[Update], ...] = (
     AdvanceStream,
     FinishBatch,
     ObserveBatch,
+    ObserveGroups,
     RecordDecision,
 )
 _BY_NAME = {kind.__name__: kind for kind in UPDATES}
@@ -229,7 +246,11 @@ def _(update: CloseGroups, manifest: Manifest) -> Manifest:
                 _turn_cold(segments, segment.id, tuple(part), number)
     counts = dict(manifest.closed.get(update.operator, {}))
     counts |= {group: counts.get(group, 0) + 1 for group in groups}
-    return replace(manifest, segments=segments, closed={**manifest.closed, update.operator: counts})
+    figures = dict(manifest.figures)
+    if update.operator in figures:
+        figures[update.operator] = figures[update.operator].opened(sorted(groups))
+    closed = {**manifest.closed, update.operator: counts}
+    return replace(manifest, segments=segments, closed=closed, figures=figures)
 
 
 @apply.register
@@ -306,6 +327,17 @@ def _(update: FinishBatch, manifest: Manifest) -> Manifest:
 @apply.register
 def _(update: ObserveBatch, manifest: Manifest) -> Manifest:
     return replace(manifest, measured=manifest.measured.then(update.measured))
+
+
+@apply.register
+def _(update: ObserveGroups, manifest: Manifest) -> Manifest:
+    method = find_upkeep(update.upkeep)
+    figures = dict(manifest.figures)
+    for operator, data in update.operators.items():
+        seen = GroupObservation.from_json(data)
+        before = figures.get(operator) or GroupFigures.nothing(len(seen.arrivals), manifest.routing.groups)
+        figures[operator] = before.then(update.batch, seen, method.then)
+    return replace(manifest, figures=figures)
 
 
 @apply.register

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from watersmeet import errors
 from watersmeet.errors import InternalError, WatersmeetError
+from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import PairCounts
 from watersmeet.runtime.batch import StreamReport, TaskReport
@@ -53,7 +54,8 @@ def report_cell(part: int, report: StreamReport | TaskReport | WatersmeetError) 
     elif isinstance(report, StreamReport):
         content = {"stream": asdict(report)}
     else:
-        content = {"task": asdict(report)}
+        groups = {operator: seen.to_json() for operator, seen in report.groups.items()}
+        content = {"task": {**asdict(replace(report, groups={})), "groups": groups}}
     return Cell(part, DRIVER, 0, pa.py_buffer(json.dumps(content).encode()))
 
 
@@ -87,6 +89,7 @@ def read_report(data: bytes) -> StreamReport | TaskReport:
         nodes=entry["nodes"],
         rows=entry["rows"],
         rows_merged=entry["rows_merged"],
+        groups={operator: GroupObservation.from_json(seen) for operator, seen in entry["groups"].items()},
         pairs=tuple(PairCounts.from_json(pair) for pair in entry["pairs"]),
     )
 

@@ -38,8 +38,11 @@ logger.gateway.level = off
 """
 
 
-def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch."""
+def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False, drain: bool = False) -> None:
+    """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch.
+
+    With `drain`, a run that is stopped pays what it owes first.
+    """
     query = bind(job.query, job.streams())
     assert job.run.checkpoint is not None, "the job file was checked"
     chosen = plan_run(query, job.adapt.plan, job.stats, job.run.limits, Layout(job.run.checkpoint), note_to(report))
@@ -49,7 +52,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     with _session(job.spark) as session:
         try:
             frames = {name: _open(session, job.sources[name]) for name in streams}
-            writer = StreamWriter(query, frames, job.stats).format(job.sink.format).report(report)
+            writer = StreamWriter(query, frames, job.stats).format(job.sink.format).adapt(job.adapt).report(report)
             settings = {
                 "path": job.sink.path,
                 "latePath": job.sink.late,
@@ -58,7 +61,6 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "groups": job.run.groups,
                 "memory": job.run.memory,
                 "cores": job.run.cores,
-                "plan": job.adapt.plan,
                 "cache": job.run.cache,
             }
             writer.options(**{name: value for name, value in settings.items() if value is not None})
@@ -69,6 +71,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
         try:
             while not run.awaitTermination(timeout=1):
                 if stopped() and not run.status["isTriggerActive"]:
+                    if drain:
+                        run.drain()
                     run.stop()
         except KeyboardInterrupt:
             run.stop()

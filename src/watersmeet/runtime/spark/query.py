@@ -14,8 +14,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -23,6 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
+from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.view import GroupKey
+from watersmeet.config import AdaptConfig
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, did_you_mean
 from watersmeet.model.quantities import parse_bytes, parse_cores
 from watersmeet.model.routing import Routing
@@ -30,21 +34,33 @@ from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.explain import explain_text
-from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.runtime.batch import StreamReport, TaskReport, commit_batch, context_of
+from watersmeet.runtime.batch import BatchContext, StreamReport, TaskReport, commit_batch, context_of
 from watersmeet.runtime.checkpoint import Checkpoint, Layout, open_checkpoint, refuse_made_locally
 from watersmeet.runtime.events import Event, Report, batch_event, end_event, silent
+from watersmeet.runtime.memory import MemoryKeeper
 from watersmeet.runtime.outputs import FORMATS, Outputs
-from watersmeet.runtime.planning import plan_run
+from watersmeet.runtime.planning import lay_out_run, plan_run
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.sources import UnionLayout, unite
 from watersmeet.runtime.spark.tasks import Pack, RunStage
-from watersmeet.state.manifest import BatchRecord
+from watersmeet.state.manifest import BatchRecord, Manifest
 
-OPTIONS = ("path", "checkpointLocation", "memory", "cores", "slots", "groups", "plan", "cache", "latePath")
+OPTIONS = (
+    "path",
+    "checkpointLocation",
+    "memory",
+    "spill",
+    "merge",
+    "cores",
+    "slots",
+    "groups",
+    "plan",
+    "cache",
+    "latePath",
+)
 
 # In force for our own job of a batch only. One job a batch means no adaptive execution, which would run each shuffle as
 # a job of its own. Batches of 64K rows: benchmarks/shuffles.py.
@@ -52,6 +68,8 @@ JOB_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
+
+IDLE_SECONDS = 1.0  # without a batch, after which merges may use the time
 
 BatchFunction = Callable[[DataFrame, int], None]
 
@@ -69,6 +87,7 @@ class StreamWriter:
         self._trigger: dict[str, Any] = {}
         self._name: str | None = None
         self._report: Report = silent
+        self._adapt = AdaptConfig()
 
     def format(self, source: str) -> StreamWriter:
         """`parquet` (exactly once) or `noop` (results are counted and let go). For anything else, `foreachBatch`."""
@@ -82,7 +101,7 @@ class StreamWriter:
         return self
 
     def option(self, key: str, value: Any) -> StreamWriter:
-        """One of `path`, `checkpointLocation`, `memory`, `cores`, `slots`, `groups`, `plan`, `cache`, `latePath`."""
+        """One of `OPTIONS`, such as `path`, `checkpointLocation`, `memory` and `slots`."""
         known = {name.lower(): name for name in OPTIONS}
         if key.lower() not in known:
             raise JobError(
@@ -137,12 +156,13 @@ class StreamWriter:
         if groups < slots:
             raise JobError(f"{slots} slots cannot share {groups} groups", detail="Each slot needs at least one group.")
         memory = self._options.get("memory")
-        asked = self._options.get("plan", "auto")
+        asked = self._options.get("plan", self._adapt.plan)
         memory_bytes = None if memory is None else parse_bytes(memory, "memory")
         layout = Layout(where, self._options.get("cache"))
         limits = Limits(parse_cores(self._options.get("cores")) or math.inf, memory_bytes or math.inf)
         chosen = plan_run(self._query, asked, self._statistics, limits, layout)
-        physical = lay_out(self._query, chosen.tree, chosen.orders)
+        settings = self._memory(memory_bytes)
+        physical = lay_out_run(self._query, chosen, settings.watched, layout)
         late = self._options.get("latePath")
         if self._function is not None:
             outputs = Outputs.waiting_only(layout.results, late, layout.home.path())
@@ -150,25 +170,27 @@ class StreamWriter:
             outputs = Outputs.of(self._format, target, late, layout.home.path())
         union, columns = unite(physical, self._frames, self._wanted(physical, late))
         _use_this_python(union.sparkSession)
+        routing = Routing.even(groups, slots)
         checkpoint = open_checkpoint(
-            layout, self._query, physical.tree, Routing.even(groups, slots), outputs.waiting_folders, chosen.reason
+            layout, self._query, physical.tree, routing, outputs.waiting_folders, chosen.reason, physical.traced
         )
         try:
             refuse_made_locally(checkpoint.manifest)
-        except CheckpointError:
+            run = SparkRun(
+                plan=physical,
+                chosen=chosen,
+                checkpoint=checkpoint,
+                layout=layout,
+                union_layout=columns,
+                outputs=outputs,
+                function=self._function,
+                memory=settings,
+                session=union.sparkSession,
+                report=self._report,
+            )
+        except WatersmeetError:
             checkpoint.close()
             raise
-        run = SparkRun(
-            plan=physical,
-            chosen=chosen,
-            checkpoint=checkpoint,
-            layout=layout,
-            union_layout=columns,
-            outputs=outputs,
-            function=self._function,
-            memory_bytes=memory_bytes,
-            report=self._report,
-        )
         writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", layout.spark)
         if self._trigger:
             writer = writer.trigger(**self._trigger)
@@ -183,6 +205,16 @@ class StreamWriter:
             checkpoint.close()
             raise
         return run
+
+    def adapt(self, adapt: AdaptConfig) -> StreamWriter:
+        """All of `[adapt]` of a job file. The options `plan`, `spill` and `merge` go before it."""
+        self._adapt = adapt
+        return self
+
+    def _memory(self, budget_bytes: int | None) -> MemorySettings:
+        settings = self._adapt.memory(budget_bytes)
+        spill = self._options.get("spill", settings.spill)
+        return replace(settings, spill=spill, merge=self._options.get("merge", settings.merge))
 
     def _wanted(self, plan: PhysicalPlan, late: str | None) -> dict[str, tuple[str, ...]]:
         """The columns to read of each stream: those that the query needs, or all if late rows are kept."""
@@ -209,17 +241,20 @@ class SparkRun:
         union_layout: UnionLayout,
         outputs: Outputs,
         function: BatchFunction | None,
-        memory_bytes: int | None,
+        memory: MemorySettings,
+        session: SparkSession,
         report: Report,
     ) -> None:
+        self._session = session
         self._plan = plan
+        self._keeper = MemoryKeeper(plan, checkpoint, memory)
         self._chosen = chosen
         self._checkpoint = checkpoint
         self._layout = layout
         self._union_layout = union_layout
         self._outputs = outputs
         self._function = function
-        self._memory_bytes = memory_bytes
+        self._memory_bytes = memory.budget_bytes
         self._report = report
         self._before = checkpoint.manifest
         self._progress: deque[Event] = deque(maxlen=100)
@@ -228,9 +263,14 @@ class SparkRun:
         self._started = time.perf_counter()
         self._ended = False
         self._ending = threading.Lock()
+        self._working = threading.Lock()  # held by whoever commits: a batch, or merges while the sources are silent
+        self._rested = threading.Event()
+        self._last_work = time.perf_counter()
 
     def attach(self, query: StreamingQuery) -> None:
         self._query = query
+        if self._keeper.upkeep is not None:
+            threading.Thread(target=self._merge_while_idle, name="merge-while-idle", daemon=True).start()
 
     @property
     def _streaming(self) -> StreamingQuery:
@@ -242,7 +282,8 @@ class SparkRun:
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """What `foreachBatch` calls: compute and commit the batch unless that has happened, then deliver it."""
         try:
-            self._on_batch(frame, batch_id)
+            with self._working:
+                self._on_batch(frame, batch_id)
         except BaseException as error:
             self._error = error
             raise
@@ -259,12 +300,19 @@ class SparkRun:
         session = frame.sparkSession
         if batch_id == manifest.last_batch + 1:
             manifest = self._compute(session, frame)
+        self._finish(session, manifest, started)
+
+    def _finish(self, session: SparkSession, manifest: Manifest, started: float) -> None:
+        """What follows every commit of results."""
         assert manifest.batch is not None
         self._deliver(session, manifest.batch)
-        event = batch_event(self._plan, manifest, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._keeper.after_batch(seconds)
+        event = batch_event(self._plan, self._checkpoint.manifest, seconds, self._keeper.taken())
         self._progress.append(event)
         self._report(event)
         self._checkpoint.tidy()
+        self._last_work = time.perf_counter()
 
     def _deliver(self, session: SparkSession, batch: BatchRecord) -> None:
         self._outputs.deliver(batch)
@@ -272,11 +320,24 @@ class SparkRun:
             schema = from_arrow_schema(self._plan.query.output_schema)
             paths = [self._layout.results.path(name) for name in batch.results]
             rows = session.read.schema(schema).parquet(*paths) if paths else session.createDataFrame([], schema)
-            self._function(rows, batch.number)
+            # Spark numbers no merges between batches; their own ids are negative, and never used twice.
+            self._function(rows, -self._checkpoint.manifest.version if batch.round else batch.number)
 
-    def _compute(self, session: SparkSession, frame: DataFrame) -> Any:
-        context = context_of(self._plan, self._checkpoint.manifest)
+    def _compute(self, session: SparkSession, frame: DataFrame) -> Manifest:
+        merges = self._keeper.before_batch()
+        context = context_of(self._plan, self._checkpoint.manifest, merges, upkeep=self._keeper.upkeep)
         cells = frame.mapInArrow(Pack(context, self._union_layout, self._outputs.late_waiting), CELL_SCHEMA)
+        return self._run_stages(session, context, cells)
+
+    def _merge_round(self, merges: Sequence[GroupKey]) -> None:
+        """Merge groups without a batch."""
+        started = time.perf_counter()
+        session = self._session
+        context = context_of(self._plan, self._checkpoint.manifest, merges, new_rows=False)
+        manifest = self._run_stages(session, context, session.createDataFrame([], CELL_SCHEMA))
+        self._finish(session, manifest, started)
+
+    def _run_stages(self, session: SparkSession, context: BatchContext, cells: DataFrame) -> Manifest:
         for stage in self._plan.stages:
             work = RunStage(context, stage.index, self._layout.segments, self._outputs.writer)
             cells = cells.repartitionById(context.routing.slots, "part").mapInArrow(work, CELL_SCHEMA)
@@ -288,6 +349,29 @@ class SparkRun:
         tasks = [report for report in reports if isinstance(report, TaskReport)]
         return commit_batch(self._checkpoint.table, context, streams, tasks)
 
+    # --- merges between batches --------------------------------------------------------------------------------------
+
+    def _merge_while_idle(self) -> None:
+        """Merge what pays while the sources are silent."""
+        while not self._rested.wait(IDLE_SECONDS):
+            if time.perf_counter() - self._last_work < IDLE_SECONDS or not self._working.acquire(blocking=False):
+                continue
+            try:
+                if self._checkpoint.manifest.batch is not None and (merges := self._keeper.while_idle()):
+                    self._merge_round(merges)
+            except BaseException as error:
+                self._error = self._error or error
+                self._streaming.stop()
+                return
+            finally:
+                self._working.release()
+
+    def drain(self) -> None:
+        """Pay everything that is owed so far. Batches wait meanwhile."""
+        with self._working:
+            while merges := self._keeper.clean_up():
+                self._merge_round(merges)
+
     # --- the handle --------------------------------------------------------------------------------------------------
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
@@ -298,8 +382,17 @@ class SparkRun:
             self._end()
             raise self._cause(error) from None
         if done is not False:
+            self._rest()
+            if self._error is None:
+                self.drain()
             self._end()
         return done
+
+    def _rest(self) -> None:
+        """No more merges between batches; one that is under way is waited for."""
+        self._rested.set()
+        with self._working:
+            pass
 
     def _cause(self, error: StreamingQueryException) -> BaseException:
         if isinstance(self._error, WatersmeetError):
@@ -307,8 +400,9 @@ class SparkRun:
         return translate(self._error if self._error is not None else error)
 
     def stop(self) -> None:
-        """Stop after the batch under way, and let go of the checkpoint."""
+        """Stop after the batch under way, and let go of the checkpoint. What is owed stays owed; see `drain`."""
         self._streaming.stop()
+        self._rest()
         self._end()
 
     def _end(self) -> None:

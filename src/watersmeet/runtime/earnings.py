@@ -1,0 +1,82 @@
+"""What a task sees of its groups: rows that come, results that go, and which groups below made them.
+
+A result carries 16 bits of the hash that its row had in each join below (`plan/layout.py`, `traced`), which says in
+which group it was made but for rows at the very edge of one. Large batches are sampled: these are estimates to rank
+groups by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.kernel.rows import hashes
+from watersmeet.model.group_figures import Floats, GroupObservation
+from watersmeet.plan.physical import Node, PhysicalPlan
+
+# Rows of a batch that are looked at, evenly spaced; enough to tell hundreds of groups apart over a few batches.
+SAMPLE = 8192
+_CELLS = 1 << 16
+
+
+class Earnings:
+    """Collects, for one task, observations of all operators."""
+
+    def __init__(self, plan: PhysicalPlan, groups: int) -> None:
+        self.plan = plan
+        self.groups = groups
+        self.seen: dict[str, GroupObservation] = {}
+        self._group_of_cell = (np.arange(_CELLS) * groups) >> 16
+        self._operator_of = {node.trace: node.id for node in plan.operators.values() if node.trace is not None}
+
+    def come(self, node: Node, new: Iterable[pa.RecordBatch]) -> None:
+        """New rows of the inputs of a join."""
+        for place, batch in enumerate(new):
+            if batch.num_rows:
+                self._of(node.id).arrivals[place][:] += self._count(_upper_bits(batch))
+                row_bytes = batch.nbytes / batch.num_rows
+                for operator, counts in self._below(batch):
+                    self._of(operator).inter_bytes[:] += counts * row_bytes
+
+    def made(self, node: Node, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of a join, counted as they go by."""
+        for chunk in chunks:
+            if chunk.num_rows:
+                self._of(node.id).local[:] += self._count(_upper_bits(chunk))
+            yield chunk
+
+    def emitted(self, root: Node | None, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The results of the query, traced to the groups that they came through; `root` is the join that emits them."""
+        for chunk in chunks:
+            if chunk.num_rows:
+                if root is not None:
+                    self._of(root.id).traced[:] += self._count(_upper_bits(chunk))
+                for operator, counts in self._below(chunk):
+                    self._of(operator).traced[:] += counts
+            yield chunk
+
+    def _of(self, operator: str) -> GroupObservation:
+        if operator not in self.seen:
+            inputs = len(self.plan.operators[operator].inputs)
+            self.seen[operator] = GroupObservation.nothing(inputs, self.groups)
+        return self.seen[operator]
+
+    def _below(self, batch: pa.RecordBatch) -> Iterator[tuple[str, Floats]]:
+        """For each join below that the rows came through, how many did through each of its groups."""
+        for name in batch.schema.names:
+            if name in self._operator_of:
+                yield self._operator_of[name], self._count(batch.column(name).to_numpy())
+
+    def _count(self, cells: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> Floats:
+        """Values of 16 bits by group."""
+        step = max(1, len(cells) // SAMPLE)
+        sample = cells[::step]
+        by_cell = np.bincount(sample, minlength=_CELLS)
+        counts = np.bincount(self._group_of_cell, weights=by_cell, minlength=self.groups)
+        return np.asarray(counts * (len(cells) / len(sample)), dtype=np.float64)
+
+
+def _upper_bits(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
+    return (hashes(batch) >> np.uint64(48)).astype(np.uint16)
