@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watersmeet.errors import InternalError
+from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.routing import Routing
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured, PairCounts
@@ -28,10 +29,10 @@ from watersmeet.state.updates import (
     CoolGroups,
     FinishBatch,
     ObserveBatch,
+    ObserveGroups,
     RecordDecision,
     ReleaseGroups,
     SetRouting,
-    UniteGenerations,
     Update,
     apply,
     apply_all,
@@ -55,7 +56,7 @@ EXAMPLES: tuple[Update, ...] = (
     ReleaseGroups("s", ((0, 2), (5, 6))),
     CloseGroups("J1", ("A@A.k",), ((0, 1), (5, 6))),
     CoolGroups("J1", "s", ((1, 2),)),
-    UniteGenerations("J1", ("A@A.k",), ((0, 6),)),
+    ObserveGroups(3, "ewma", {"J1": GroupObservation.nothing(2, GROUPS).to_json()}),
     AdvanceStream("A", None, 0, 0),
     AdvanceStream("A", -7, 10, 2, ("a b.parquet", "ü.parquet")),
     FinishBatch(BatchRecord(0, 10, 20, 3, ("r",), ("l",), {"J1": {"rows_in": 10, "rows_out": 20}})),

@@ -36,7 +36,7 @@ def distinct_keys(counts: Sequence[tuple[int, int]]) -> float:
 def _domain(rows: int, keys: int) -> float:
     """D such that `rows` draws hit `keys` of D keys; by halving, as the function rises."""
     low, high = float(keys), float(rows) ** 2
-    for _ in range(60):
+    for _ in range(24):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if middle * -math.expm1(-rows / middle) < keys else (low, middle)
     return high

@@ -26,6 +26,8 @@ def union_ranges(ranges: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
     >>> union_ranges([(4, 6), (0, 2), (2, 3)])
     ((0, 3), (4, 6))
     """
+    if isinstance(ranges, tuple) and (len(ranges) == 1 or not ranges):
+        return ranges if not ranges or ranges[0][0] < ranges[0][1] else ()
     result: list[GroupRange] = []
     for low, high in sorted(r for r in ranges if r[0] < r[1]):
         if result and low <= result[-1][1]:
@@ -41,8 +43,18 @@ def intersect_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) ->
     >>> intersect_ranges([(0, 5)], [(3, 9)])
     ((3, 5),)
     """
-    right = list(right)
-    return union_ranges((max(a, c), min(b, d)) for a, b in left for c, d in right)
+    first, second = union_ranges(left), union_ranges(right)
+    result: list[GroupRange] = []
+    i = j = 0
+    while i < len(first) and j < len(second):
+        low, high = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
+        if low < high:
+            result.append((low, high))
+        if first[i][1] < second[j][1]:
+            i += 1
+        else:
+            j += 1
+    return tuple(result)
 
 
 def subtract_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
@@ -51,10 +63,21 @@ def subtract_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) -> 
     >>> subtract_ranges([(0, 9)], [(3, 5)])
     ((0, 3), (5, 9))
     """
-    rest = list(left)
-    for low, high in right:
-        rest = [piece for a, b in rest for piece in ((a, min(b, low)), (max(a, high), b)) if piece[0] < piece[1]]
-    return union_ranges(rest)
+    gone = union_ranges(right)
+    result: list[GroupRange] = []
+    j = 0
+    for low, high in union_ranges(left):
+        while j < len(gone) and gone[j][1] <= low:
+            j += 1
+        begin, k = low, j
+        while k < len(gone) and gone[k][0] < high:
+            if begin < gone[k][0]:
+                result.append((begin, gone[k][0]))
+            begin = gone[k][1]
+            k += 1
+        if begin < high:
+            result.append((begin, high))
+    return tuple(result)
 
 
 def expand_ranges(ranges: Iterable[GroupRange]) -> list[int]:

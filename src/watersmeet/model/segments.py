@@ -47,7 +47,7 @@ class Segment:
 
     @property
     def live_rows(self) -> int:
-        return self.rows if self.groups == self.born else self.rows_in(self.groups)
+        return self.rows if self.groups == self.born else self._rest
 
     @property
     def live_bytes(self) -> int:
@@ -67,6 +67,10 @@ class Segment:
     def _by_group(self, counts: tuple[int, ...]) -> dict[int, int]:
         held = set(expand_ranges(self.groups))
         return {g: count for g, count in zip(expand_ranges(self.born), counts, strict=True) if count and g in held}
+
+    @cached_property
+    def _rest(self) -> int:
+        return self.rows_in(self.groups)
 
     def rows_in(self, groups: tuple[GroupRange, ...]) -> int:
         """The rows of those of `groups` that the file was written with."""

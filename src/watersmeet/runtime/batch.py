@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.routing import GroupRange, Routing, union_ranges
+from watersmeet.model.routing import GroupRange, Routing
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured, PairCounts, add_pairs
 from watersmeet.plan.physical import PhysicalPlan, State
@@ -29,7 +29,6 @@ from watersmeet.state.updates import (
     ObserveBatch,
     ObserveGroups,
     ReleaseGroups,
-    UniteGenerations,
     Update,
     apply_all,
 )
@@ -126,21 +125,21 @@ def context_of(
         segments={name: tuple(entries) for name, entries in by_state.items()},
         closed=manifest.closed,
         holds=holds(plan, manifest),
-        merges=tuple(_merge_of(plan, manifest, operator, group) for operator, group in merges),
+        merges=_merges(plan, manifest, list(merges)),
         upkeep=upkeep,
     )
 
 
-def _merge_of(plan: PhysicalPlan, manifest: Manifest, operator: str, group: int) -> GroupMerge:
-    states = plan.operators[operator].states
-    live = manifest.live_generation(operator, group)
-    only = ((group, group + 1),)
-    closed = [
-        segment.only(only)
-        for segment in manifest.segments.values()
-        if segment.tier == "cold" and segment.state in states and segment.generation < live
-    ]
-    return GroupMerge(operator, group, tuple(segment for segment in closed if segment.groups))
+def _merges(plan: PhysicalPlan, manifest: Manifest, wanted: Sequence[tuple[str, int]]) -> tuple[GroupMerge, ...]:
+    found: dict[tuple[str, int], list[Segment]] = {key: [] for key in wanted}
+    for segment in manifest.segments.values() if wanted else ():
+        operator = plan.operator_of.get(segment.state)
+        if segment.tier == "cold" and operator is not None:
+            for group in segment.rows_by_group:
+                key = (operator, group)
+                if key in found and segment.generation < manifest.live_generation(operator, group):
+                    found[key].append(segment.only(((group, group + 1),)))
+    return tuple(GroupMerge(operator, group, tuple(segments)) for (operator, group), segments in found.items())
 
 
 def merge_stream_reports(reports: Iterable[StreamReport]) -> list[StreamReport]:
@@ -188,9 +187,6 @@ def commit_batch(
     ]
     updates += [AddSegment(segment) for task in tasks for segment in task.added]
     updates += [ReleaseGroups(name, groups) for task in tasks for name, groups in task.released]
-    for operator in dict.fromkeys(merge.operator for merge in context.merges):
-        groups = union_ranges((m.group, m.group + 1) for m in context.merges if m.operator == operator)
-        updates.append(UniteGenerations(operator, context.plan.operators[operator].states, groups))
     updates.append(FinishBatch(record))
     updates.append(ObserveBatch(_measured(table.manifest, streams, tasks)))
     if context.upkeep is not None:

@@ -20,6 +20,7 @@ from watersmeet.plan.physical import State
 from watersmeet.runtime.batch import BatchContext, GroupMerge
 from watersmeet.state.compaction import Candidate, choose_merges
 from watersmeet.state.segment_files import Segments
+from watersmeet.state.updates import UNITED
 
 
 class SlotState:
@@ -29,6 +30,7 @@ class SlotState:
         self.owned = Slice(context.routing.owned_by(slot), context.routing.groups)
         self.added: list[Segment] = []
         self.released: list[tuple[str, tuple[GroupRange, ...]]] = []
+        self._files: dict[str, Indexed] = {}
         self._slices: dict[str, list[tuple[Segment, list[Indexed]]]] = {}
 
     def kept(self, state: State) -> list[Indexed]:
@@ -50,7 +52,7 @@ class SlotState:
             for segment in self.context.segments[state.name]:
                 mine = segment.only(self.owned.groups)
                 if mine.groups:
-                    whole = self.segments.read(segment)
+                    whole = self._read(segment)
                     ranges = map(self.context.routing.hash_range, mine.groups)
                     loaded.append((mine, [whole.within(low, high) for low, high in ranges]))
             self._slices[state.name] = loaded
@@ -108,18 +110,38 @@ class SlotState:
             segment = self.segments.write(part, state, mine, self.context.batch)
             self.added.append(replace(segment, tier="cold", generation=number))
 
-    def generations(self, merge: GroupMerge, states: Sequence[State]) -> list[list[list[Indexed]]]:
-        """The closed generations of a group, oldest first: for each input of the operator, the slices of its rows."""
-        low, high = self.context.routing.hash_range((merge.group, merge.group + 1))
-        numbers = sorted({segment.generation for segment in merge.segments})
-        return [
-            [
-                [
-                    self.segments.read(segment).within(low, high)
-                    for segment in merge.segments
-                    if segment.generation == number and segment.state == state.name
-                ]
-                for state in states
-            ]
-            for number in numbers
-        ]
+    def closed_generations(self, merges: Sequence[GroupMerge], states: Sequence[State]) -> list[list[pa.RecordBatch]]:
+        """The rows of the closed generations of groups, for each input of the operator: first the oldest generation of
+        every group, then the second oldest of every group, and so on. Groups have no key in common.
+        """
+        ranks: list[dict[str, list[pa.RecordBatch]]] = []
+        for merge in merges:
+            low, high = self.context.routing.hash_range((merge.group, merge.group + 1))
+            numbers = sorted({segment.generation for segment in merge.segments})
+            ranks += [{} for _ in range(len(numbers) - len(ranks))]
+            for segment in merge.segments:
+                rows = self._read(segment).within(low, high).part
+                ranks[numbers.index(segment.generation)].setdefault(segment.state, []).append(rows)
+        return [[merge_sorted(rank.get(state.name, ()), state.schema) for state in states] for rank in ranks]
+
+    def unite(
+        self, merges: Sequence[GroupMerge], states: Sequence[State], generations: Sequence[Sequence[pa.RecordBatch]]
+    ) -> None:
+        """Write the closed generations of merged groups down as one, the rows of all these groups together."""
+        gone: dict[str, list[GroupRange]] = {}
+        for merge in merges:
+            for segment in merge.segments:
+                gone.setdefault(segment.id, []).extend(segment.groups)
+        self.released += [(name, union_ranges(groups)) for name, groups in gone.items()]
+        groups = Slice(union_ranges((merge.group, merge.group + 1) for merge in merges), self.owned.total)
+        for place, state in enumerate(states):
+            rows = merge_sorted([generation[place] for generation in generations], state.schema)
+            if rows.num_rows:
+                segment = self.segments.write(rows, state, groups, self.context.batch)
+                self.added.append(replace(segment, tier="cold", generation=UNITED))
+
+    def _read(self, segment: Segment) -> Indexed:
+        """The file of a segment, opened once for a task."""
+        if segment.file not in self._files:
+            self._files[segment.file] = self.segments.read(segment)
+        return self._files[segment.file]

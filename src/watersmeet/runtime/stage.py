@@ -21,7 +21,6 @@ from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import concat, merge_sorted, sort_by_hash
 from watersmeet.kernel.step import join_step, merge_step
 from watersmeet.kernel.tally import Tally
-from watersmeet.model.routing import intersect_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import PairCounts, add_pairs
 from watersmeet.plan.physical import HASH_FIELD, AnyStage, Exchange, Insert, Node, RoutedStage, Stage, State
@@ -216,25 +215,26 @@ class _Task:
         return self.context.plan.states[state].schema
 
     def merge(self, node: Node) -> Iterator[pa.RecordBatch]:
-        """What the node's groups owe that are to be merged now, one group after the other."""
+        """What the node's groups owe that are to be merged now, their generations united one after the other."""
         states = [entry.state for entry in node.inputs]
-        for merge in self.context.merges:
-            owned = intersect_ranges(self.state.owned.groups, [(merge.group, merge.group + 1)])
-            if merge.operator != node.id or not owned:
-                continue
-            faults.reach("in-merge")
-            generations = self.state.generations(merge, states)
-            united = [list(pieces) for pieces in generations[0]] if generations else []
-            for generation in generations[1:]:
-                new = [
-                    merge_sorted([piece.part for piece in pieces], state.schema)
-                    for pieces, state in zip(generation, states, strict=True)
-                ]
-                for chunk in merge_step(node, new, united):
+        merges = [
+            merge
+            for merge in self.context.merges
+            if merge.operator == node.id and self.context.routing.owners[merge.group] == self.slot
+        ]
+        if not merges:
+            return
+        faults.reach("in-merge")
+        generations = self.state.closed_generations(merges, states)
+        united: list[list[Indexed]] = [[] for _ in states]
+        for place, generation in enumerate(generations):
+            if place:
+                for chunk in merge_step(node, generation, united):
                     self.rows_merged += chunk.num_rows
                     yield chunk
-                for pieces, more in zip(united, generation, strict=True):
-                    pieces += more
+            for pieces, rows in zip(united, generation, strict=True):
+                pieces.append(Indexed.of(rows))
+        self.state.unite(merges, states, generations)
 
     def count(self, node: str, rows_in: int, rows_out: int) -> None:
         self.counts[node] = {"rows_in": rows_in, "rows_out": rows_out}

@@ -83,19 +83,6 @@ class CoolGroups:
 
 
 @dataclass(frozen=True)
-class UniteGenerations:
-    """What was owed between the closed generations of these groups has been emitted: they are one from now on."""
-
-    operator: str
-    states: tuple[str, ...]
-    groups: tuple[GroupRange, ...]
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> UniteGenerations:
-        return cls(data["operator"], tuple(data["states"]), _ranges(data["groups"]))
-
-
-@dataclass(frozen=True)
 class AdvanceStream:
     """`rows` more rows were read (from `files`), `late` of them late; `newest` is the largest event time among them."""
 
@@ -163,7 +150,6 @@ Update = (
     | ReleaseGroups
     | CloseGroups
     | CoolGroups
-    | UniteGenerations
     | AdvanceStream
     | FinishBatch
     | ObserveBatch
@@ -176,7 +162,6 @@ UPDATES: tuple[type[Update], ...] = (
     ReleaseGroups,
     CloseGroups,
     CoolGroups,
-    UniteGenerations,
     AdvanceStream,
     FinishBatch,
     ObserveBatch,
@@ -259,20 +244,6 @@ def _(update: CoolGroups, manifest: Manifest) -> Manifest:
     for group in expand_ranges(update.groups):
         number = manifest.live_generation(update.operator, group)
         _turn_cold(segments, update.segment, ((group, group + 1),), number)
-    return replace(manifest, segments=segments)
-
-
-@apply.register
-def _(update: UniteGenerations, manifest: Manifest) -> Manifest:
-    segments = dict(manifest.segments)
-    for segment in manifest.segments.values():
-        if segment.state in update.states and segment.tier == "cold" and segment.generation != UNITED:
-            closed = [
-                (group, group + 1)
-                for group in expand_ranges(intersect_ranges(segment.groups, update.groups))
-                if segment.generation < manifest.live_generation(update.operator, group)
-            ]
-            _turn_cold(segments, segment.id, tuple(closed), UNITED)
     return replace(manifest, segments=segments)
 
 
