@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from watersmeet.adapt.settings import ForcedStep, MemorySettings
 from watersmeet.config import AdaptConfig, RunConfig, SinkConfig, SparkConfig, load_job, parse_job
 from watersmeet.errors import JobError
 
@@ -37,7 +38,8 @@ def test_defaults() -> None:
     source = job.sources["A"]
     assert (source.time, source.lateness, source.options) == ("ts", timedelta(0), {})
     assert job.streams()["A"].schema == pa.schema([("k", pa.int64()), ("ts", pa.int64())])
-    assert job.notes() == ()
+    assert job.memory == MemorySettings()
+    assert not job.memory.watched
 
 
 def test_every_key() -> None:
@@ -82,9 +84,37 @@ def test_every_key() -> None:
     assert job.spark.conf == {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
 
 
-def test_a_memory_budget_is_noted_as_not_enforced() -> None:
-    (note,) = parse_job(MINIMAL, "job.toml", ["run.memory=1GB"]).notes()
-    assert "not enforced" in note
+def test_memory_settings() -> None:
+    job = parse_job(
+        MINIMAL
+        + """
+        [adapt]
+        spill = "largest"
+        spill_at = 0.8
+        merge = "off"
+        upkeep = "recent"
+        [[adapt.force]]
+        at_batch = 5
+        spill = ["J1:17", "J2:3"]
+        [[adapt.force]]
+        at_batch = 6
+        spill_share = 0.5
+        merge = ["J1:17"]
+        """,
+        "job.toml",
+        ["run.memory=1MB"],
+    )
+    assert job.memory == MemorySettings(
+        1 << 20,
+        "largest",
+        0.8,
+        None,
+        "off",
+        "recent",
+        (ForcedStep(5, (("J1", 17), ("J2", 3))), ForcedStep(6, (), 0.5, (("J1", 17),))),
+    )
+    assert job.memory.share == 0.3
+    assert job.memory.watched
 
 
 @pytest.mark.parametrize("kind", ["synthetic", "nexmark"])
@@ -223,8 +253,21 @@ def with_stream(line: str) -> str:
             id="later",
         ),
         pytest.param(
-            MINIMAL + "[[adapt.force]]\nat_batch = 5", '"force" in [adapt] is not supported yet', "plan", id="force"
+            MINIMAL + "[[adapt.force]]\nspill = []", "an entry of [[adapt.force]] has no batch", "", id="no batch"
         ),
+        pytest.param(
+            MINIMAL + '[[adapt.force]]\nat_batch = 1\nspill = ["17"]',
+            '"spill" in [[adapt.force]] names',
+            "J1:17",
+            id="not a group",
+        ),
+        pytest.param(
+            MINIMAL + "[[adapt.force]]\nat_batch = 1\nspil = []",
+            'unknown key "spil" in [[adapt.force]]',
+            "spill",
+            id="force",
+        ),
+        pytest.param(MINIMAL + "[adapt]\nspill_at = 0", '"spill_at" is 0', "share", id="spill_at"),
         pytest.param(MINIMAL + "[spark]\nmaster = 4", '"master" in [spark] is an integer', "4", id="master"),
         pytest.param(
             MINIMAL + '[spark]\nmastr = "local"',

@@ -13,9 +13,11 @@ import pyarrow as pa
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+import watersmeet as wm
 from strategies import Case, cases, contract_settings, counted
 from test_contract import tuned
 from watersmeet.adapt.decisions import MergeGroup, SpillGroups
+from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
@@ -80,3 +82,31 @@ def test_spills_and_merges_change_nothing(case: Case, random: Random, often: flo
     with tuned(case):
         rows = run_with_schedule(case, random, often)
     assert rows == case.answer().rows
+
+
+@contract_settings(150)
+@given(
+    cases(largest=4),
+    st.sampled_from([name for name, _ in SPILL_POLICIES]),
+    st.sampled_from([1, 200, 1000, 5000]),
+)
+def test_any_budget_and_policy_gives_the_same_answer(case: Case, policy: str, budget: int) -> None:
+    with tuned(case):
+        rows, events = run_events(case, memory=budget, spill=policy)
+    assert rows == case.answer().rows
+    *progress, end = events
+    assert end["rows_out"] == rows.total()
+    routed = any("route" in str(event["decisions"]) for event in progress)
+    for event in progress:
+        assert event["active_bytes"] <= budget or routed, "after a batch the state is inside its budget"
+    if progress:
+        assert progress[-1]["owed_groups"] == {}
+
+
+def run_events(case: Case, **options: Any) -> tuple[Counter[tuple[Any, ...]], list[dict[str, Any]]]:
+    note(case.text)
+    streams = {name: stream.record_batches() for name, stream in case.streams.items()}
+    events: list[dict[str, Any]] = []
+    query = wm.sql(case.text, lateness=case.lateness, **streams)
+    settings = {"plan": case.plan, "slots": case.slots, "groups": case.groups} | options
+    return counted(query.run(report=events.append, **settings)), events
