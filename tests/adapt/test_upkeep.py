@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.model.upkeep import UPKEEPS, Average, Ewma, Recent, Upkeep, find_upkeep
 from watersmeet.errors import JobError
+from watersmeet.model.upkeep import UPKEEPS, Average, Ewma, Recent, Upkeep, find_upkeep
 
 
 def figure(method: Upkeep, observations: list[float]) -> float:

@@ -46,7 +46,7 @@ def test_a_picture_on_the_standard_output(job: str, capsys: pytest.CaptureFixtur
     assert main(["explain", job, "--svg"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    # 300 rows of A a second meet 20 * 2 * 0.01 of B, 20 of B meet 300 * 5 * 0.01 of A. A row has 32 bytes of A and 24 of B.
+    # 300 rows of A a second meet 20 * 2 * 0.01 of B, 20 of B meet 300 * 5 * 0.01 of A. Rows have 32 and 24 bytes.
     figures = {"300 rows/s", "1.5K rows", "47 KB", "20 rows/s", "40 rows", "960 B", "420 rows/s"}
     assert figures <= set(texts(captured.out))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -23,23 +24,25 @@ from watersmeet.config import load_job
 from watersmeet.lang.types import parse_schema
 
 Outcome = tuple[Counter[tuple[Any, ...]], list[dict[str, Any]]]
-Run = Callable[[Conformance, Path, str], Outcome]
+Run = Callable[..., Outcome]
 
 
-def run_local(case: Conformance, folder: Path, form: str) -> Outcome:
+def run_local(case: Conformance, folder: Path, form: str, memory: int | None = None) -> Outcome:
     """Through a job file."""
-    job = load_job(str(case.job(folder, "local", form)), [])
+    job = load_job(str(case.job(folder, "local", form)), [] if memory is None else [f"run.memory={memory}"])
     events: list[dict[str, Any]] = []
     runner(job)(job, events.append)
     return counted(read(folder / "out-local")), events
 
 
-def run_spark(session: Any, case: Conformance, folder: Path, form: str) -> Outcome:
+def run_spark(session: Any, case: Conformance, folder: Path, form: str, memory: int | None = None) -> Outcome:
     """Through the API, so that all cases share one session."""
     events: list[dict[str, Any]] = []
     writer = spark_query(session, case, folder, form).writeStream.format("parquet").report(events.append)
     writer.option("path", str(folder / "out-spark")).option("checkpointLocation", str(folder / "ck-spark"))
     writer.option("slots", case.slots).option("groups", 20).option("plan", case.plan)
+    if memory is not None:
+        writer.option("memory", memory)
     writer.trigger(availableNow=True).start().awaitTermination()
     return counted(read(folder / "out-spark")), events
 
@@ -65,7 +68,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     if request.param == "local":
         return run_local
     session = request.getfixturevalue("spark")
-    return lambda case, folder, form: run_spark(session, case, folder, form)
+    return functools.partial(run_spark, session)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
@@ -82,6 +85,21 @@ def test_the_answer_is_the_oracles(run: Run, case: Conformance, tmp_path: Path) 
     batches = [event for event in events if event["event"] == "batch"]
     assert [event["batch"] for event in batches] == list(range(end["batches"]))
     assert sum(event["rows_out"] for event in batches) == end["rows_out"]
+
+
+IN_MEMORY = ("windows and late rows", "a chain with two keys", "a bushy tree", "a routed join above another")
+
+
+@pytest.mark.parametrize("name", IN_MEMORY)
+def test_a_budget_changes_nothing(run: Run, name: str, tmp_path: Path) -> None:
+    case = named(name)
+    case.write(tmp_path)
+    rows, events = run(case, tmp_path, "parquet", 300)
+    assert rows == case.answer().rows
+    progress = events[:-1] if events[-1]["event"] == "end" else events
+    decisions = [entry["decision"] for event in progress for entry in event.get("decisions", ())]
+    assert "SpillGroups" in decisions
+    assert progress[-1]["owed_groups"] == {}
 
 
 def test_no_case_is_about_nothing() -> None:

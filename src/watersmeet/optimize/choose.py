@@ -11,7 +11,7 @@ The optimiser may propose a cartesian product, which does not run: such plans ar
 
 Plans that cost the same within `ALIKE` are alike to us, estimates being what they are. Of those the one that stands
 first is taken: joins in the order of the text, one for each key, before the routed mjoin, which cannot be spilled, and
-before what was searched for.
+before what was searched for. Where no plan fits the limits, only plans that can be spilled are looked at.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from watersmeet.optimize.strategies import EXHAUSTIVE_UP_TO, STRATEGIES, bjtree_
 from watersmeet.plan.explain import explain_choice, price_text
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import Join, Tree, check_tree, choose_tree, join_by_key, left_deep, mjoin
+from watersmeet.plan.tree import Join, Tree, can_spill, check_tree, choose_tree, join_by_key, left_deep, mjoin
 
 # Seconds of CPU, as `runtime/calibration.py` measured them on the build machine; for where nobody measures.
 STANDARD = CostConstants(insert=180e-9, delete=0.0, join=25e-9, probe=45e-9, compare=39e-9, send=32e-9, batch=2e-3)
@@ -72,7 +72,7 @@ def choose_plan(
         return ChosenPlan(choose_tree(query, setting), {}, explain_choice(query, setting), (), statistics)
     considered = consider(query, statistics, limits, model)
     if setting == "auto":
-        chosen = _best(considered, limits)
+        chosen = _best(query, considered, limits)
         why = f"auto chose {chosen.strategy}" if len(considered) > 1 else "auto, the only plan there is"
     else:
         graph = graph_of(query, statistics)
@@ -81,7 +81,7 @@ def choose_plan(
             chosen = _price(query, graph, model, limits, found)
             why = setting
         else:
-            chosen = _best(considered, limits)
+            chosen = _best(query, considered, limits)
             why = f"{setting} found {found.tree}, a cartesian product, so the best of the others"
         considered = [chosen, *(plan for plan in considered if plan.tree != chosen.tree)]
     fits = "" if limits == NO_LIMITS else " within the limits" if chosen.qualifies else ", the nearest to the limits"
@@ -127,7 +127,10 @@ def consider(query: Query, statistics: Statistics, limits: Limits, model: CostMo
     return list(found.values())
 
 
-def _best(plans: list[PlannedTree], limits: Limits) -> PlannedTree:
+def _best(query: Query, plans: list[PlannedTree], limits: Limits) -> PlannedTree:
+    if not any(plan.qualifies for plan in plans):
+        # What does not fit has to be spilled, and a routed join cannot be.
+        plans = [plan for plan in plans if can_spill(query, plan.tree)] or plans
     least = min(limits.merit(plan.cost) for plan in plans)
     for plan in plans:
         merit = limits.merit(plan.cost)

@@ -92,6 +92,14 @@ def shared_keys(query: Query, inputs: tuple[frozenset[str], ...]) -> tuple[KeyCl
     return tuple(key for key in query.keys if all(key.aliases & aliases for aliases in inputs))
 
 
+def can_spill(query: Query, tree: Tree) -> bool:
+    """Whether the inputs of every join share a key, so that no join is routed."""
+    if isinstance(tree, Leaf):
+        return True
+    parts = tuple(child.aliases for child in tree.children)
+    return bool(shared_keys(query, parts)) and all(can_spill(query, child) for child in tree.children)
+
+
 def left_deep(query: Query) -> Tree:
     """Binary joins in the order of the text; an input that shares no key with those before it waits for one that does.
 
