@@ -6,6 +6,7 @@ what they make together, until a merge emits that and unites them. Read off the 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 from watersmeet.model.routing import GroupRange, union_ranges
@@ -15,11 +16,26 @@ from watersmeet.state.manifest import Manifest
 Owed = Mapping[str, Mapping[int, int]]  # by operator and group: a time that no result owed is older than
 
 
+# What was worked out for the last manifests: a batch asks several times for the same one.
+_known: deque[tuple[PhysicalPlan, Manifest, dict[str, dict[int, int]]]] = deque(maxlen=4)
+
+
 def owed(plan: PhysicalPlan, manifest: Manifest) -> dict[str, dict[int, int]]:
     """The groups that owe results, with the oldest time that one of these can have.
 
     A result owed has rows of two generations or more, so it is no older than the second oldest of these begins.
     """
+    if not manifest.closed:
+        return {}
+    for known_plan, known, found in tuple(_known):
+        if known is manifest and known_plan is plan:
+            return found
+    result = _work_out(plan, manifest)
+    _known.append((plan, manifest, result))
+    return result
+
+
+def _work_out(plan: PhysicalPlan, manifest: Manifest) -> dict[str, dict[int, int]]:
     result: dict[str, dict[int, int]] = {}
     for operator, node in plan.operators.items():
         closed = manifest.closed.get(operator)

@@ -154,6 +154,7 @@ def run_batches(
     before = manifest
     begin: float | None = None
     keeper = run.keeper
+    ended = False
 
     def finish(manifest: Manifest, started: float) -> None:
         """What follows every commit of results."""
@@ -175,7 +176,7 @@ def run_batches(
             finish(manifest, started)
             yield manifest
         elif trigger is None:
-            drain = True
+            drain = ended = True
             break
         elif manifest.batch is not None and (merges := keeper.while_idle()):
             manifest = run.run_batch({}, merges)
@@ -183,7 +184,7 @@ def run_batches(
             yield manifest
         if trigger is not None:
             clock.sleep(trigger.total_seconds() - (clock.now() - started))
-    while drain and (merges := keeper.clean_up()):
+    while drain and (merges := keeper.clean_up(ended)):
         started = clock.now()
         manifest = run.run_batch({}, merges)
         finish(manifest, started)

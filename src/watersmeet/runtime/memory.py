@@ -83,24 +83,30 @@ class MemoryKeeper:
         """The groups to merge now that no rows come."""
         return self.prepare_merges(self._worthwhile())
 
-    def clean_up(self) -> list[GroupKey]:
+    def clean_up(self, ended: bool = False) -> list[GroupKey]:
         """The next groups to merge so that nothing is owed in the end; none when nothing is.
 
-        Those of one operator, lowest first, and no more at once than fits well into the budget.
+        Those of one operator, lowest first, and no more at once than fits into the budget. Where the input has `ended`,
+        nothing more will come to that operator, so all that it has in memory makes room for what is read.
         """
-        owing = set(self.owed())
-        decisions = [entry for entry in clean_up(self._view()) if (entry.operator, entry.group) in owing]
-        if not decisions:
+        owing = self.owed()
+        if not owing:
             return []
-        limit = (self.settings.budget_bytes or CLEAN_UP_BYTES) / 4
-        sizes = {cold.key: cold.bytes for cold in self._view().cold}
+        lowest = {key for key in owing if key[0] == owing[0][0]}
+        everything = {(owing[0][0], group) for group in range(self.manifest.routing.groups)}
+        if closed := self._close(everything if ended else lowest):
+            self._commit(closed)
+        view = self._view()
+        budget = self.settings.budget_bytes or CLEAN_UP_BYTES
+        left = max(budget - self.manifest.active_bytes, budget // 4)
+        sizes = {cold.key: cold.bytes for cold in view.cold}
         chosen: list[MergeGroup] = []
-        size = 0.0
-        for entry in decisions:
-            size += sizes[entry.operator, entry.group]
-            if entry.operator != decisions[0].operator or (chosen and size > limit):
-                break
-            chosen.append(entry)
+        for entry in clean_up(view):
+            if (entry.operator, entry.group) in lowest:
+                left -= sizes[entry.operator, entry.group]
+                if chosen and left < 0:
+                    break
+                chosen.append(entry)
         return self.prepare_merges(chosen)
 
     def _view(self) -> MemoryView:
@@ -111,6 +117,8 @@ class MemoryKeeper:
         """The merge that pays most, if it beats memory."""
         if self.settings.merge == OFF or self.upkeep is None or not self.manifest.closed:
             return []
+        if not any(count > 1 for groups in self.manifest.closed.values() for count in groups.values()):
+            return []  # one closed generation has nobody to be merged with
         found = choose_merge(self._view(), PACE)
         return [] if found is None else [found]
 

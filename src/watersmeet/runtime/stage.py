@@ -102,7 +102,9 @@ def _run_nodes(task: _Task, stage: Stage, arrived: Arrived) -> Outcome:
             for entry in node.inputs
         ]
         tally = Tally()
-        probed = join_step(node, new, [task.state.kept(entry.state) for entry in node.inputs], tally=tally)
+        # A round of merges brings rows only to what stands above them.
+        kept = [task.state.kept(entry.state) for entry in node.inputs] if any(b.num_rows for b in new) else []
+        probed = join_step(node, new, kept, tally=tally) if kept else iter(())
         chunks = task.watch(node, new, itertools.chain(probed, task.merge(node)))
         if node is stage.nodes[-1]:
             rows = task.pass_on([(chunks, stage.exchanges)], node)
@@ -113,7 +115,8 @@ def _run_nodes(task: _Task, stage: Stage, arrived: Arrived) -> Outcome:
         task.count(node.id, sum(batch.num_rows for batch in new), rows)
         task.observe(tally, [entry.state for entry in node.inputs])
         for entry, batch in zip(node.inputs, new, strict=True):
-            task.state.keep(entry.state, batch)
+            if batch.num_rows or not task.context.round:
+                task.state.keep(entry.state, batch)
             if entry.port is not None and len(entry.state.aliases) == 1:
                 task.rows[entry.source] = batch.num_rows
     return task.outcome()

@@ -368,8 +368,11 @@ class SparkRun:
 
     def drain(self) -> None:
         """Pay everything that is owed so far. Batches wait meanwhile."""
+        self._drain(ended=False)
+
+    def _drain(self, ended: bool) -> None:
         with self._working:
-            while merges := self._keeper.clean_up():
+            while merges := self._keeper.clean_up(ended):
                 self._merge_round(merges)
 
     # --- the handle --------------------------------------------------------------------------------------------------
@@ -384,7 +387,7 @@ class SparkRun:
         if done is not False:
             self._rest()
             if self._error is None:
-                self.drain()
+                self._drain(ended=True)
             self._end()
         return done
 
