@@ -16,16 +16,20 @@ Each contender runs in a process of its own (harness.py), warms up, and then rep
 for each,
 
 - rows/s: input rows over the time from the first read to the last delivery, and its ratio to both of Spark's;
-- CPU seconds of all its processes over the same time, which the load of others disturbs less than rows/s;
+- CPU seconds of all its processes over the same time, and Spark's (in memory) over its own, for the same rows. The load
+  of others disturbs this ratio less than the one of rows/s;
 - seconds of the median and of the last batch; the state after the last batch in bytes and rows, and how many of
   these rows are intermediate results (how they are counted: contenders/chain_spark.py, chain_watersmeet.py);
 - peak memory of its processes;
 - whether the answer is right: as many rows as the keys say, and the fingerprint of DuckDB's answer.
 
 A contender that is not done after `--seconds` is ended. Its rows/s are then those of the batches that it finished,
-which flatters it, since batches get more expensive as state grows; ratios to it are too low and shown with a ">".
+which flatters it, since batches get more expensive as state grows: its ratios are shown with a "<", those to it with
+a ">".
 
-Compare contenders within one run: on a shared machine, figures of two runs differ by more than the contenders may.
+With `--repeat`, contenders run in turns, each line shows the run with the median rows/s, and a ratio is the median of
+the ratios within each turn, with the least and the greatest. On a shared machine, figures of one contender can differ
+more from turn to turn than those of two contenders do: a ratio of figures from two turns says nothing.
 
     python -m benchmarks.chain [--rows N] [--batches N] [--fanout F] [--matches M] [--only NAME,NAME] [--repeat N]
                                [--seconds S] [--json FILE] [--out FOLDER]
@@ -77,6 +81,7 @@ class Result:
     """One run of one contender. Sizes are those after its last batch."""
 
     contender: str
+    turn: int
     outcome: str  # ran | stopped | failed
     plan: str = ""
     rows: int = 0
@@ -99,6 +104,10 @@ class Result:
         return self.rows / self.seconds if self.seconds else 0.0
 
     @property
+    def rows_per_cpu_second(self) -> float:
+        return self.rows / self.cpu_seconds if self.cpu_seconds else 0.0
+
+    @property
     def wrong(self) -> bool:
         return self.outcome == "ran" and self.found != self.expected
 
@@ -113,13 +122,13 @@ class Result:
         return f"{self.found.rows:,} WRONG: {self.expected.rows:,}"
 
 
-def run(contender: Contender, data: Chain, expected: Fingerprint, seconds: float) -> Result:
+def run(contender: Contender, turn: int, data: Chain, expected: Fingerprint, seconds: float) -> Result:
     arguments = contender.arguments
     if contender.informed:
         arguments = (*arguments, "--statistics", json.dumps(data.statistics))
     print(f"{contender.name}, {contender.what}: batch", end="", file=sys.stderr, flush=True)
     ran = run_contender(contender.name, contender.module, prepare(data), arguments, seconds, _show_progress)
-    result = _result(contender, ran, expected)
+    result = _result(contender, turn, ran, expected)
     said = f" {result.outcome}, {result.rows_per_second:,.0f} rows/s (load before: {result.load_before:.1f})"
     print(said, *([result.log] if result.log else []), sep="\n", file=sys.stderr, flush=True)
     return result
@@ -133,11 +142,12 @@ def _show_progress(event: Event) -> None:
 SIZES = ("elapsed", "cpu_seconds", "state_bytes", "state_rows", "intermediate_rows")
 
 
-def _result(contender: Contender, ran: Ran, expected: Fingerprint) -> Result:
+def _result(contender: Contender, turn: int, ran: Ran, expected: Fingerprint) -> Result:
     batches = ran.batches
     last: Event = batches[-1] if batches else dict.fromkeys(SIZES, 0)
     return Result(
         contender.name,
+        turn,
         "ran" if ran.complete else "stopped" if ran.stopped else "failed",
         plan=ran.end.get("plan", "") if ran.complete else "",
         rows=sum(batch["rows_in"] for batch in batches),
@@ -164,6 +174,7 @@ COLUMNS = (
     "rows/s",
     *(f"x {name}" for name in BASELINES),
     "CPU s",
+    "x CPU",
     "s/batch",
     "last batch",
     "state",
@@ -189,8 +200,9 @@ def table(results: Sequence[Result]) -> str:
             (
                 name,
                 f"{result.rows_per_second:,.0f}{spread}",
-                *(_ratio(result, middle.get(base)) for base in BASELINES),
+                *(_ratio(results, name, base, lambda run: run.rows_per_second) for base in BASELINES),
                 f"{result.cpu_seconds:.0f}",
+                _ratio(results, name, BASELINES[0], lambda run: run.rows_per_cpu_second),
                 f"{statistics.median(result.seconds_by_batch):.2f}",
                 f"{result.seconds_by_batch[-1]:.2f}",
                 f"{result.state_bytes / 2**20:,.0f} MB",
@@ -217,17 +229,27 @@ def middles(results: Sequence[Result]) -> dict[str, Result]:
     return {name: middle(runs) for name, runs in by_name.items()}
 
 
-def _ratio(result: Result, base: Result | None) -> str:
-    if base is None or not base.batches:
+def _ratio(results: Sequence[Result], name: str, base: str, rate: Callable[[Result], float]) -> str:
+    """The median of the ratios of two contenders' rates in each turn, and their spread."""
+    of_base = {run.turn: run for run in results if run.contender == base and run.batches}
+    pairs = [(run, of_base[run.turn]) for run in results if run.contender == name and run.turn in of_base]
+    ratios = [rate(run) / rate(other) for run, other in pairs if run.batches]
+    if not ratios:
         return "-"
-    bound = ">" if base.outcome == "stopped" and result is not base else ""
-    return f"{bound}{result.rows_per_second / base.rows_per_second:.2f}"
+    bound = ""
+    if name != base:
+        bound += "<" if any(run.outcome == "stopped" for run, _ in pairs) else ""
+        bound += ">" if any(other.outcome == "stopped" for _, other in pairs) else ""
+    spread = f" ({min(ratios):.2f}..{max(ratios):.2f})" if len(ratios) > 1 and name != base else ""
+    return f"{bound}{statistics.median(ratios):.2f}{spread}"
 
 
 def agreement(results: Sequence[Result]) -> str:
     """Says whether the contenders that came to their end delivered the answer."""
     ran = [result for result in results if result.outcome == "ran"]
     wrong = sorted({result.contender for result in ran if result.wrong})
+    if not ran:
+        return "no run came to its end"
     if wrong:
         return f"the answer is wrong: {', '.join(wrong)}"
     return f"all {len(ran)} runs that came to their end delivered DuckDB's answer"
@@ -290,8 +312,8 @@ def main() -> int:
     assert sizes.abcd == expected.rows, f"DuckDB has {expected.rows} rows, the keys say {sizes.abcd}"
     print(f"{data.total_rows:,} rows in; AB {sizes.ab:,}, ABC {sizes.abc:,}, answer {sizes.abcd:,} rows", flush=True)
     results = [
-        run(contender, data, expected, args.seconds)
-        for _ in range(args.repeat)
+        run(contender, turn, data, expected, args.seconds)
+        for turn in range(args.repeat)
         for contender in CONTENDERS
         if contender.name in wanted
     ]
