@@ -6,23 +6,16 @@ logarithm of its rate. Cards of one stage stand on one tint; where rows move to 
 what they are hashed. A routed join has a drum for each key of an input, and shows its hops as columns, one stage each.
 
 Every part of the tree has a stretch of the width to itself, and pipes are vertical: so nothing crosses, and text can
-only be too long. It is cut then, and the whole of it is a tooltip. The width of text is reckoned, as a picture has no
-font to ask: generously, for the widest of the usual fonts.
-
-The text is plain ASCII and self-contained: no script, no font, no file. Pure: reads the plan and the figures alone.
+only be too long. It is cut then (`svg.py`). Pure: reads the plan and the figures alone.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import re
-import unicodedata
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
-from xml.etree import ElementTree
 
 from watersmeet.model.quantities import bytes_text, count_text
 from watersmeet.plan.explain import (
@@ -38,6 +31,7 @@ from watersmeet.plan.explain import (
     window_text,
 )
 from watersmeet.plan.physical import AnyStage, Node, PhysicalPlan, RoutedNode, RoutedStage, State
+from watersmeet.plan.svg import WATER, WATER_LIGHT, Canvas, Style, clean, wrap
 
 
 class FlowLike(Protocol):
@@ -70,11 +64,10 @@ RESULTS_HEIGHT = 42.0
 ROW_HEIGHT = 15.0
 PIPE_ROOM = 54.0  # under a card, for the label with the rate
 EXCHANGE_ROOM = 26.0  # and for that of an exchange
-LINE = 1.4  # height of a line of text over its font size
 MOST_CHECKS, MOST_PROBE_LINES, MOST_WHY_LINES = 5, 4, 8
 
-INK, FAINT, RULE = "#1d2733", "#5c6b7a", "#b8c4cf"
-WATER, WATER_LIGHT, WATER_DARK = "#5a9fd0", "#e1effa", "#1c5a88"
+FAINT, RULE = "#5c6b7a", "#b8c4cf"
+WATER_DARK = "#1c5a88"
 STAGES = (  # tint and ink of each stage, over and over
     ("#f3ecdd", "#7a5a10"),
     ("#e4f1e4", "#2d6e3a"),
@@ -84,10 +77,6 @@ STAGES = (  # tint and ink of each stage, over and over
     ("#e9e9ee", "#4c5566"),
 )
 MANY_STAGES = "#e9edf1"  # round a routed join
-SANS = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
-MONO = "Menlo, Consolas, 'Liberation Mono', 'DejaVu Sans Mono', monospace"
-
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def draw_plan(plan: PhysicalPlan, flows: Flows, reason: str, source: str = "estimated") -> str:
@@ -98,80 +87,21 @@ def draw_plan(plan: PhysicalPlan, flows: Flows, reason: str, source: str = "esti
     last = plan.stages[-1]
     root = _sketch_join(plan, last, last.node if isinstance(last, RoutedStage) else last.nodes[-1])
     width = max(LEAST_WIDTH, root.left + root.right + 2 * MARGIN)
-    canvas = _Canvas(width)
+    canvas = Canvas(width)
     top = _draw_title(canvas, plan, reason)
     bottom = _Drawing(canvas, plan, flows, root, top).draw((width + root.left - root.right) / 2)
     return canvas.finish(_draw_legend(canvas, source, bottom), f"plan {plan.tree}")
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
-
-
-# --- text -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Style:
-    size: float
-    fill: str = INK
-    bold: bool = False
-    mono: bool = False
-
-    @property
-    def height(self) -> float:
-        return self.size * LINE
-
-    def width(self, text: str) -> float:
-        """How wide `text` is, at most: as in the widest of the usual fonts."""
-        return self.size * sum(map(self._share, text)) * (1.08 if self.bold else 1.0)
-
-    def _share(self, char: str) -> float:
-        if unicodedata.east_asian_width(char) in "WF":
-            return 1.2
-        if self.mono:
-            return 0.61
-        if char in " .,:;'|!()[]-Iijltfr":
-            return 0.42
-        return 0.98 if char in "MWmw@%&…" else 0.72 if char.isupper() else 0.63
-
-
-TITLE = _Style(16, bold=True)
-PLAIN = _Style(11.5, fill=FAINT)
-NAME = _Style(13, bold=True)
-KEY = _Style(11, mono=True)
-CHECK = _Style(10, fill=FAINT, mono=True)
-SMALL = _Style(10, fill=FAINT)
-RATE = _Style(10.5, fill=WATER_DARK)
-AMOUNT = _Style(11.5, fill=WATER_DARK, bold=True)
-STATE_KEY = _Style(9, fill=FAINT, mono=True)
-
-
-def clean(text: str) -> str:
-    """`text` as XML may hold it, on one line."""
-    return _NOT_XML.sub("\ufffd", re.sub(r"\s", " ", text))
-
-
-def _fit(text: str, style: _Style, limit: float) -> str:
-    """`text`, cut and with an ellipsis where it is wider than `limit`."""
-    if style.width(text) <= limit:
-        return text
-    kept = len(text)
-    while kept and style.width(text[:kept] + "…") > limit:
-        kept -= 1
-    return text[:kept].rstrip() + "…"
-
-
-def _wrap(text: str, style: _Style, limit: float, most: int) -> list[str]:
-    """`text` in at most `most` lines, broken at spaces; what does not fit is cut."""
-    lines: list[str] = []
-    for word in text.split():
-        if lines and style.width(f"{lines[-1]} {word}") <= limit:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(_fit(word, style, limit))
-    if len(lines) > most:
-        lines = [*lines[: most - 1], _fit(f"{lines[most - 1]} …", style, limit)]
-    return lines
+TITLE = Style(16, bold=True)
+PLAIN = Style(11.5, fill=FAINT)
+NAME = Style(13, bold=True)
+KEY = Style(11, mono=True)
+CHECK = Style(10, fill=FAINT, mono=True)
+SMALL = Style(10, fill=FAINT)
+RATE = Style(10.5, fill=WATER_DARK)
+AMOUNT = Style(11.5, fill=WATER_DARK, bold=True)
+STATE_KEY = Style(9, fill=FAINT, mono=True)
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
@@ -180,7 +110,7 @@ def _wrap(text: str, style: _Style, limit: float, most: int) -> list[str]:
 @dataclass(frozen=True)
 class _Line:
     text: str
-    style: _Style
+    style: Style
     tooltip: str = ""
 
     @property
@@ -224,7 +154,7 @@ class _Input:
 
     @property
     def probe_lines(self) -> list[str]:
-        return _wrap(self.probes, SMALL, self.column, MOST_PROBE_LINES)
+        return wrap(self.probes, SMALL, self.column, MOST_PROBE_LINES)
 
     @property
     def left(self) -> float:
@@ -359,87 +289,10 @@ def _cell_widths(hops: tuple[tuple[str, ...], ...]) -> list[float]:
 # --- the drawing ------------------------------------------------------------------------------------------------------
 
 
-class _Canvas:
-    """An SVG that grows: shapes and texts, in the order in which they cover each other."""
-
-    def __init__(self, width: float) -> None:
-        self.width = width
-        self.root = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "font-family": SANS})
-        self._open = self.root
-        self._title = ElementTree.SubElement(self.root, "title")
-        self._ground = self.shape("rect", width=width, fill="#ffffff")
-
-    def finish(self, height: float, title: str) -> str:
-        size = {"width": _number(self.width), "height": _number(height)}
-        self.root.attrib |= {**size, "viewBox": f"0 0 {size['width']} {size['height']}", "role": "img"}
-        self._ground.set("height", size["height"])
-        self._title.text = clean(title)
-        ElementTree.indent(self.root)
-        data: bytes = ElementTree.tostring(self.root, encoding="us-ascii")
-        return data.decode() + "\n"
-
-    @contextmanager
-    def group(self, kind: str, tooltip: str = "") -> Iterator[None]:
-        """What is drawn in here belongs together, and shows `tooltip` where the mouse rests."""
-        outer = self._open
-        self._open = ElementTree.SubElement(outer, "g", {"class": kind} if kind else {})
-        if tooltip:
-            ElementTree.SubElement(self._open, "title").text = _NOT_XML.sub("\ufffd", tooltip)
-        yield
-        self._open = outer
-
-    def shape(self, kind: str, **attributes: float | str) -> ElementTree.Element:
-        named = {name.replace("_", "-"): _number(value) for name, value in attributes.items()}
-        return ElementTree.SubElement(self._open, kind, named)
-
-    def text(
-        self, x: float, y: float, text: str, style: _Style, limit: float, anchor: str = "start", tooltip: str = ""
-    ) -> None:
-        """One line with its base at `y`, cut to `limit`; a text that was cut has the whole of it as tooltip."""
-        text = clean(text)
-        shown = _fit(text, style, limit)
-        if shown != text or tooltip:
-            with self.group("", tooltip or text):
-                return self._text(x, y, shown, style, anchor)
-        return self._text(x, y, shown, style, anchor)
-
-    def _text(self, x: float, y: float, text: str, style: _Style, anchor: str) -> None:
-        look: dict[str, float | str] = {"font_size": style.size, "fill": style.fill}
-        look |= {"text_anchor": anchor} if anchor != "start" else {}
-        look |= {"font_weight": "bold"} if style.bold else {}
-        look |= {"font_family": MONO} if style.mono else {}
-        self.shape("text", x=x, y=y, **look).text = text
-
-    def label(self, x: float, y: float, text: str, style: _Style, limit: float, dashes: str = "none") -> None:
-        """A text on a small white plate with its middle at (x, y), to stand on a pipe."""
-        width = min(limit, style.width(clean(text)) + 14)
-        look = {"fill": "#ffffff", "stroke": WATER if dashes == "none" else style.fill, "stroke_dasharray": dashes}
-        self.shape("rect", x=x - width / 2, y=y - 9, width=width, height=18, rx=9, **look)
-        self.text(x, y + style.size * 0.35, text, style, limit - 12, "middle")
-
-    def pipe(self, x: float, low: float, high: float, thickness: float) -> None:
-        """Rows that rise from `low` to `high`."""
-        tip = thickness / 2 + 4
-        self.shape("line", x1=x, y1=low, x2=x, y2=high + tip, stroke=WATER, stroke_width=thickness)
-        points = f"{_number(x - tip)},{_number(high + tip + 1)} {_number(x + tip)},{_number(high + tip + 1)}"
-        self.shape("polygon", points=f"{points} {_number(x)},{_number(high)}", fill=WATER)
-
-    def drum(self, x: float, y: float, width: float, height: float, tilt: float) -> None:
-        """A drum with its upper left corner at (x, y)."""
-        arc = f"a {_number(width / 2)} {_number(tilt)} 0 0 0 {_number(width)} 0"
-        body = f"M {_number(x)} {_number(y + tilt)} v {_number(height - 2 * tilt)} {arc} v {_number(2 * tilt - height)}"
-        self.shape("path", d=body, fill=WATER_LIGHT, stroke=WATER)
-        self.shape("ellipse", cx=x + width / 2, cy=y + tilt, rx=width / 2, ry=tilt, fill="#ffffff", stroke=WATER)
-
-
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
-
-
 class _Drawing:
     """Puts the tree under `top`: works out how high each row of it stands, then draws from the results down."""
 
-    def __init__(self, canvas: _Canvas, plan: PhysicalPlan, flows: Flows, root: _Join, top: float) -> None:
+    def __init__(self, canvas: Canvas, plan: PhysicalPlan, flows: Flows, root: _Join, top: float) -> None:
         self.canvas, self.plan, self.flows, self.root, self.top = canvas, plan, flows, root, top
         self.bottoms: dict[int, float] = {}  # of the cards of each level
         y = top + RESULTS_HEIGHT + PIPE_ROOM
@@ -601,7 +454,7 @@ def _ink(stage: int) -> str:
     return STAGES[stage % len(STAGES)][1]
 
 
-def _draw_title(canvas: _Canvas, plan: PhysicalPlan, reason: str) -> float:
+def _draw_title(canvas: Canvas, plan: PhysicalPlan, reason: str) -> float:
     """What the picture shows and why the plan has this shape; the y where the tree may begin."""
     room = canvas.width - 2 * MARGIN
     y = MARGIN + 10
@@ -611,14 +464,14 @@ def _draw_title(canvas: _Canvas, plan: PhysicalPlan, reason: str) -> float:
     y += 20
     canvas.text(MARGIN, y, f"{stages}, {exchanges}", PLAIN, room)
     why = clean(f"why: {reason}")
-    lines = _wrap(why, PLAIN, room, MOST_WHY_LINES)
+    lines = wrap(why, PLAIN, room, MOST_WHY_LINES)
     for line in lines:
         y += PLAIN.height
         canvas.text(MARGIN, y, line, PLAIN, room, tooltip="" if " ".join(lines) == why else why)
     return y + 22
 
 
-def _draw_legend(canvas: _Canvas, source: str, y: float) -> float:
+def _draw_legend(canvas: Canvas, source: str, y: float) -> float:
     """What the shapes mean and where the figures come from; the y of the lower end of the picture."""
     room = canvas.width - 2 * MARGIN
     y += 26
@@ -642,7 +495,7 @@ def _draw_legend(canvas: _Canvas, source: str, y: float) -> float:
         canvas.text(x + 34, y, text, SMALL, room - 34)
         x += width + 20
     y += 6
-    for line in _wrap(clean(f"Rates and sizes are {source}."), SMALL, room, 3):
+    for line in wrap(clean(f"Rates and sizes are {source}."), SMALL, room, 3):
         y += SMALL.height
         canvas.text(MARGIN, y, line, SMALL, room)
     return y + MARGIN - 8
