@@ -80,6 +80,19 @@ def test_pairs_compared_have_a_price_of_their_own() -> None:
     assert cost(Join((A, B, C)), GRAPH, model) == Cost(1340 + compared, 56)
 
 
+def test_a_hash_leaves_only_pairs_with_the_same_key_to_compare() -> None:
+    # 100 rows a side; one pair in ten has the same key, and half of those pass.
+    graph = JoinGraph({"A": 100, "B": 100}, {"A B": 0.05}, 1, hashed={"A B": 0.1})
+    model = HashProbes(CostConstants(insert=0, delete=0, probe=0, join=0, compare=1))
+    assert cost(Join((Leaf("A"), Leaf("B"))), graph, model).cpu == pytest.approx(2 * 100 * 100 * 0.1)
+
+
+def test_without_a_predicate_no_pair_is_compared() -> None:
+    graph = JoinGraph({"A": 100, "B": 100}, {"A B": 0.05}, 1)
+    model = HashProbes(CostConstants(insert=0, delete=0, probe=0, join=0, compare=1))
+    assert cost(Join((Leaf("A"), Leaf("B"))), graph, model).cpu == 0
+
+
 def test_only_pairs_compared_explain_experiment_set_2() -> None:
     # Table 8.1: the bjtree had more than twice the throughput of the mjoin, both short of CPU.
     graph = JoinGraph({"A": 20, "B": 20, "C": 50}, {"A B": 0.02, "B C": 0.5}, 15)

@@ -103,3 +103,14 @@ def test_refuses_other_arguments() -> None:
     for tree in (Join((Leaf("A"), Leaf("B"))), Leaf("A"), Join((Leaf("A"), Leaf("B"), Leaf("C"), Leaf("C")))):
         with pytest.raises(JobError, match="is not over the streams of the graph"):
             cost(tree, graph)
+
+
+def test_a_hash_cannot_pass_fewer_pairs_than_all_predicates_together() -> None:
+    with pytest.raises(JobError) as caught:
+        JoinGraph({"A": 1, "B": 1}, {"A B": 0.5}, 1, hashed={"A B": 0.1})
+    assert caught.value.primary == 'the hash part of the selectivity of "A" and "B" is below the whole'
+
+
+def test_a_hash_serves_all_of_a_selectivity_unless_it_is_said_otherwise() -> None:
+    graph = JoinGraph({"A": 1, "B": 1, "C": 1}, {"A B": 0.5, "B C": 0.2}, 1, hashed={"C B": 0.4})
+    assert (graph.hash_share("B", "A"), graph.hash_share("B", "C"), graph.hash_share("A", "C")) == (0.5, 0.4, 1.0)
