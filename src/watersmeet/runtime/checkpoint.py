@@ -79,6 +79,7 @@ class Checkpoint:
         self.segments = segments
         self._waiting = waiting
         self._lock = lock
+        self._collected = table.manifest.version  # the version of the last collection
 
     @property
     def manifest(self) -> Manifest:
@@ -88,8 +89,9 @@ class Checkpoint:
         """Snapshot and collect garbage when it is time to. Between batches only."""
         if isinstance(self.table, FileTable):
             self.table.snapshot_if_due()
-            if not force and self.manifest.version % COLLECT_EVERY:
+            if not force and self.manifest.version - self._collected < COLLECT_EVERY:
                 return
+        self._collected = self.manifest.version
         collect_garbage(self.table, self.segments, self._waiting)
 
     def close(self) -> None:

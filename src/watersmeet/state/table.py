@@ -96,6 +96,7 @@ class FileTable(Table):
     def __init__(self, root: Folder, manifest: Manifest) -> None:
         super().__init__(manifest)
         self.versions, self.snapshots = _folders(root)
+        self._last_snapshot = max(_numbers(self.snapshots), default=manifest.version)
 
     @classmethod
     def create(cls, root: Folder, manifest: Manifest) -> FileTable:
@@ -131,12 +132,16 @@ class FileTable(Table):
         faults.reach("after-commit")
 
     def snapshot_if_due(self) -> None:
-        """Write a snapshot every `SNAPSHOT_EVERY` versions, and drop log files that nothing needs any more."""
+        """Write a snapshot every `SNAPSHOT_EVERY` versions or more, and drop log files that nothing needs any more.
+
+        Several versions may pass between two calls, so that none of them is a certain multiple.
+        """
         version = self.manifest.version
-        if version % SNAPSHOT_EVERY or self.snapshots.exists(_name(version)):
+        if version - self._last_snapshot < SNAPSHOT_EVERY:
             return
         faults.reach("before-snapshot")
         self.snapshots.put_if_absent(_name(version), _encode(self.manifest.to_json()))
+        self._last_snapshot = version
         faults.reach("after-snapshot")
         floor = max([n for n in _numbers(self.snapshots) if n <= version - VERSIONS_KEPT], default=0)
         for folder in (self.versions, self.snapshots):

@@ -186,6 +186,7 @@ class StreamWriter:
                 function=self._function,
                 memory=settings,
                 session=union.sparkSession,
+                finite=bool({"availableNow", "once"} & self._trigger.keys()),
                 report=self._report,
             )
         except WatersmeetError:
@@ -243,9 +244,11 @@ class SparkRun:
         function: BatchFunction | None,
         memory: MemorySettings,
         session: SparkSession,
+        finite: bool,
         report: Report,
     ) -> None:
         self._session = session
+        self._finite = finite  # it ends by itself, when all that there was has been read
         self._plan = plan
         self._keeper = MemoryKeeper(plan, checkpoint, memory)
         self._chosen = chosen
@@ -386,9 +389,16 @@ class SparkRun:
             raise self._cause(error) from None
         if done is not False:
             self._rest()
-            if self._error is None:
-                self._drain(ended=True)
+            try:
+                if self._error is None and self._finite and not self._ended:
+                    self._drain(ended=True)
+            except SPARK_ERRORS as error:
+                self._error = translate(error)
+            except BaseException as error:
+                self._error = error
             self._end()
+            if self._error is not None:
+                raise self._error
         return done
 
     def _rest(self) -> None:
