@@ -51,7 +51,7 @@ from benchmarks.harness import Event, Ran, align, choose, gigabytes, run_contend
 
 SPARK, WATERSMEET = "benchmarks.contenders.chain_spark", "benchmarks.contenders.chain_watersmeet"
 BASELINES = ("spark-memory", "spark-rocksdb")
-SECONDS = 180.0
+SECONDS = 150.0
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from watersmeet.runtime.events import silent
 from watersmeet.runtime.local_job import run_job
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
+from watersmeet.state.segment_files import referenced_name
 from watersmeet.state.table import VERSIONS_KEPT, read_versions
 
 SECOND = 1_000_000
@@ -131,7 +132,7 @@ class JobRun:
         for name in ("versions", "snapshots"):
             assert [n for n in os.listdir(state / name) if not re.fullmatch(r"\d{20}\.json", n)] == []
         kept = list(read_versions(Folder(str(state))))[-VERSIONS_KEPT:]
-        alive = {f"{segment}.arrow" for manifest in kept for segment in manifest.segments}
+        alive = {referenced_name(segment) for manifest in kept for segment in manifest.segments.values()}
         assert set(os.listdir(state / "segments")) == alive
         for folder in (self.home / "out", self.home / "late"):
             waiting = [path for path in folder.iterdir() if path.name.startswith("_watersmeet")]

@@ -12,6 +12,9 @@ import pytest
 
 from watersmeet.faults import POINTS
 
+# Those of runs with a memory budget: test_faults_memory.py.
+OF_MEMORY = ("in-merge", "before-spill", "after-spill")
+
 # Which reach of a point kills, so that deaths are spread over the run. Elsewhere the first and a later one.
 ONLY_ONCE = ("before-snapshot", "after-snapshot")  # version 20 alone
 
@@ -20,7 +23,7 @@ def occurrences(point: str) -> tuple[int, ...]:
     return (1,) if point in ONLY_ONCE else (1, 4)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", [point for point in POINTS if point not in OF_MEMORY])
 def test_killed_at_a_point(point: str, make_chaos_job, undisturbed, tmp_path: Path) -> None:
     job = make_chaos_job(tmp_path / "run")
     for nth in occurrences(point):

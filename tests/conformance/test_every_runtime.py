@@ -6,6 +6,8 @@ import functools
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,6 +23,7 @@ from conformance_cases import CASES, Conformance, named
 from strategies import counted
 from watersmeet.cli.run import runner
 from watersmeet.config import load_job
+from watersmeet.errors import ResourceError, WatersmeetError
 from watersmeet.lang.types import parse_schema
 
 Outcome = tuple[Counter[tuple[Any, ...]], list[dict[str, Any]]]
@@ -150,6 +153,137 @@ def test_foreach_batch_gets_every_result_once(spark: Any, tmp_path: Path) -> Non
     assert seen == case.answer().rows
     assert ids == list(range(max(map(len, case.batches.values()))))
     assert run.lastProgress is not None and run.lastProgress["batch"] == ids[-1]
+
+
+BUDGET = 300  # bytes; a few rows
+
+
+@pytest.mark.spark
+def test_foreach_batch_with_a_budget_gets_every_result_once(spark: Any, tmp_path: Path) -> None:
+    """Results of merges between batches come with ids of their own, which Spark never gives a batch."""
+    case = named("a bushy tree")
+    case.write(tmp_path)
+    seen: Counter[tuple[Any, ...]] = Counter()
+    ids: list[int] = []
+
+    def take(frame: Any, batch_id: int) -> None:
+        ids.append(batch_id)
+        seen.update(tuple(row) for row in frame.collect())
+
+    writer = spark_query(spark, case, tmp_path).writeStream.foreachBatch(take)
+    writer.options(checkpointLocation=str(tmp_path / "ck"), slots=2, groups=10, plan=case.plan, memory=BUDGET)
+    run = writer.trigger(availableNow=True).start()
+    run.awaitTermination()
+    assert seen == case.answer().rows
+    assert [number for number in ids if number >= 0] == list(range(max(map(len, case.batches.values()))))
+    rounds = [number for number in ids if number < 0]
+    assert rounds
+    assert len(set(rounds)) == len(rounds)
+    assert run.lastProgress is not None and run.lastProgress["owed_groups"] == {}
+
+
+@pytest.mark.spark
+def test_a_function_that_fails_gets_the_same_merges_again_under_the_same_id(spark: Any, tmp_path: Path) -> None:
+    """A function that is idempotent by id sees every result once, wherever it fails, and with other slots too."""
+    case = named("a bushy tree")
+    case.write(tmp_path)
+    kept: dict[int, Counter[tuple[Any, ...]]] = {}
+    fail_in = ["before", "after", "before"]
+
+    def take(frame: Any, batch_id: int) -> None:
+        rows = Counter(tuple(row) for row in frame.collect())
+        when = fail_in.pop(0) if batch_id < 0 and rows and fail_in else None
+        if when == "before":
+            raise RuntimeError("before it was written down")
+        assert kept.setdefault(batch_id, rows) == rows
+        if when == "after":
+            raise RuntimeError("after it was written down")
+
+    ended = 0
+    for attempt in range(8):
+        writer = spark_query(spark, case, tmp_path).writeStream.foreachBatch(take)
+        writer.options(checkpointLocation=str(tmp_path / "ck"), slots=2 + attempt % 2, groups=10, plan=case.plan)
+        writer.options(memory=BUDGET, merge="off")
+        try:
+            writer.trigger(availableNow=True).start().awaitTermination()
+            ended += 1
+        except (RuntimeError, WatersmeetError):
+            continue
+        if ended == 2:  # the second time there is nothing left to do
+            break
+    assert fail_in == []
+    assert ended == 2
+    assert sum(kept.values(), Counter()) == case.answer().rows
+
+
+@pytest.mark.spark
+def test_a_run_that_does_not_end_pays_on_drain(spark: Any, tmp_path: Path) -> None:
+    case = named("a bushy tree")
+    case.write(tmp_path)
+    count = max(map(len, case.batches.values()))
+
+    def start() -> Any:
+        writer = spark_query(spark, case, tmp_path).writeStream.format("parquet")
+        writer.options(path=str(tmp_path / "out"), checkpointLocation=str(tmp_path / "ck"), slots=2, groups=10)
+        writer.options(plan=case.plan, memory=BUDGET, merge="off")
+        return writer.trigger(processingTime="100 milliseconds").start()
+
+    run = start()
+    for _ in range(600):
+        if run.lastProgress is not None and run.lastProgress["batch"] == count - 1:
+            break
+        time.sleep(0.1)
+    run.stop()
+    run.awaitTermination()
+    assert run.lastProgress["owed_groups"], "to stop pays nothing"
+    assert counted(read(tmp_path / "out")) < case.answer().rows
+    run = start()
+    try:
+        run.drain()
+        assert run.isActive
+        assert run.lastProgress["owed_groups"] == {}
+        assert counted(read(tmp_path / "out")) == case.answer().rows
+    finally:
+        run.stop()
+
+
+def _wait(seconds: float, batches: Any) -> Any:
+    time.sleep(seconds)
+    yield from batches
+
+
+@pytest.mark.spark
+def test_an_error_of_a_merge_reaches_whoever_waits_and_a_stop_is_none(spark: Any, tmp_path: Path) -> None:
+    case = named("a bushy tree")
+    case.write(tmp_path)
+    entered = threading.Event()
+    seconds = [20]
+
+    def take(frame: Any, batch_id: int) -> None:
+        entered.set()
+        wait = functools.partial(_wait, seconds[0])
+        frame.sparkSession.range(1).mapInArrow(wait, "id BIGINT").collect()
+
+    def fail() -> list[Any]:
+        raise ResourceError('segment "s" is missing')
+
+    def start() -> Any:
+        entered.clear()
+        writer = spark_query(spark, case, tmp_path).writeStream.foreachBatch(take)
+        writer.options(checkpointLocation=str(tmp_path / "ck"), slots=2, groups=10, plan=case.plan, memory=BUDGET)
+        return writer.trigger(processingTime="100 milliseconds").start()
+
+    run = start()
+    assert entered.wait(60)
+    time.sleep(1)
+    run.stop()  # in the middle of a job of a batch, which fails of it
+    assert run.awaitTermination(60) is not False
+    seconds[0] = 0
+    run = start()
+    run._keeper.while_idle = fail
+    with pytest.raises(ResourceError, match='segment "s" is missing'):
+        run.awaitTermination(120)
+    start().stop()  # it has let go of the checkpoint
 
 
 @pytest.mark.spark

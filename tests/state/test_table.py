@@ -54,6 +54,22 @@ def numbers(root: Folder, kind: str) -> list[int]:
     return sorted(int(path.stem) for path in Path(root.path(kind)).iterdir())
 
 
+@pytest.mark.parametrize("at_once", [3, 7, 19, 21, 50])
+def test_snapshots_are_taken_however_many_versions_pass_between_two_calls(
+    at_once: int, table: FileTable, root: Folder
+) -> None:
+    """Spills are commits of their own, so that versions come in handfuls, and may miss any certain multiple."""
+    table.commit([], [])
+    longest = SNAPSHOT_EVERY + at_once
+    for _ in range(40):
+        for _ in range(at_once):
+            table.commit([], [])
+        table.snapshot_if_due()
+        assert table.manifest.version - max(numbers(root, "snapshots")) < longest
+        assert len(numbers(root, "versions")) <= 2 * longest + VERSIONS_KEPT
+    assert FileTable.open(root).manifest == table.manifest  # type: ignore[union-attr]
+
+
 def test_there_is_no_table_in_an_empty_folder(root: Folder) -> None:
     assert FileTable.open(root) is None
     assert list(read_versions(root)) == []

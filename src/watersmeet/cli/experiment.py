@@ -18,12 +18,16 @@ from typing import TYPE_CHECKING
 
 from watersmeet.cli.terminal import make_table, output_console
 from watersmeet.errors import JobError
+from watersmeet.experiments import early, early_claims, early_page, early_runs, spill_page
 from watersmeet.experiments.figures import require_matplotlib
 from watersmeet.experiments.paced import CpuClock
 from watersmeet.experiments.page import write_page
 from watersmeet.experiments.plan_runs import run_sets
 from watersmeet.experiments.plans import SETTINGS, Setting
 from watersmeet.experiments.plans_page import TERMINAL_COLUMNS, make_page, terminal_rows
+from watersmeet.experiments.spill import FULL as FULL_SPILL
+from watersmeet.experiments.spill import QUICK as QUICK_SPILL
+from watersmeet.experiments.spill_runs import REPEATS, run_all
 from watersmeet.optimize import HashProbes
 from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.clock import Clock, WallClock
@@ -98,6 +102,55 @@ def _run_plans(args: argparse.Namespace) -> int:
     return 0
 
 
+def _add_early_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", default="experiment-early", metavar="FOLDER", help="where the page goes (default experiment-early)"
+    )
+    parser.add_argument("--quick", action="store_true", help=f"{early.QUICK.base.rows:,} rows of each stream, to try")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
+
+
+def _run_early(args: argparse.Namespace) -> int:
+    plan = early.QUICK if args.quick else early.FULL
+    folder = _folder(args.out)
+    require_matplotlib()
+    outcomes = early_runs.run_cases(plan.cases, os.cpu_count() or 1, _say)
+    page = write_page(early_page.make_page(plan, outcomes), folder, "early")
+    if args.json:
+        claims = [asdict(claim) for claim in early_claims.check_claims(plan, outcomes)]
+        runs = [outcome.to_json() for outcome in outcomes.values()]
+        print(json.dumps({"page": str(page), "claims": claims, "runs": runs}))
+        return 0
+    console = output_console()
+    console.print(make_table(early_page.TERMINAL_COLUMNS, early_page.terminal_rows(plan, outcomes)))
+    console.print(f"the page is {page}")
+    return 0
+
+
+def _add_spill_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", default="experiment-spill", metavar="FOLDER", help="where the page goes (default experiment-spill)"
+    )
+    parser.add_argument("--quick", action="store_true", help="a fifth of the rows and of the groups, to try")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
+
+
+def _run_spill(args: argparse.Namespace) -> int:
+    folder = _folder(args.out)
+    require_matplotlib()
+    findings = run_all(QUICK_SPILL if args.quick else FULL_SPILL, 1 if args.quick else REPEATS, _say)
+    page = write_page(spill_page.make_page(findings, _machine()), folder, "spill")
+    claims = spill_page.claims(findings)
+    if args.json:
+        print(json.dumps({"page": str(page), "claims": [asdict(claim) for claim in claims], **findings.to_json()}))
+        return 0
+    console = output_console()
+    console.print(make_table(spill_page.TERMINAL_COLUMNS, spill_page.terminal_rows(claims)))
+    alike = sum(claim.came_out for claim in claims)
+    console.print(f"{alike} of {len(claims)} claims of the papers came out; the page is {page}")
+    return 0
+
+
 def _chosen(text: str | None) -> list[Setting]:
     if text is None:
         return list(SETTINGS)
@@ -140,5 +193,17 @@ EXPERIMENTS = (
         "which of mjoin, bjtree and hybrid lives with little CPU or memory (experiment sets 1 to 4 of [Zhu06])",
         _add_plans_arguments,
         _run_plans,
+    ),
+    Experiment(
+        "early",
+        "how many results come early when memory holds a tenth of the input (figures 8 to 13 of [Levandoski11])",
+        _add_early_arguments,
+        _run_early,
+    ),
+    Experiment(
+        "spill",
+        "which groups to spill when memory is short (figures 16 to 20 of [Liu06], 9 to 12 of [Liu05])",
+        _add_spill_arguments,
+        _run_spill,
     ),
 )

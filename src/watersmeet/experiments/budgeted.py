@@ -122,6 +122,11 @@ class History:
         return sum(sample.spilled_groups > 0 for sample in self.run_time)
 
     @property
+    def spilled_groups(self) -> int:
+        """Groups that all of them took, one as often as it was spilled."""
+        return sum(sample.spilled_groups for sample in self.run_time)
+
+    @property
     def most_bytes(self) -> int:
         """The most that was ever active."""
         return max((sample.peak_bytes for sample in self.samples), default=0)

@@ -136,14 +136,16 @@ class MemoryKeeper:
 
     def _check_steps(self) -> None:
         """Refuse forced steps that name what the plan does not have."""
+        known = tuple(self.plan.operators)
         for step in self.settings.forced:
             for operator, group in (*step.spill, *step.merge):
-                if operator not in self.plan.operators or group >= self.manifest.routing.groups:
+                if operator not in known or group >= self.manifest.routing.groups:
+                    near = None if operator in known else did_you_mean(operator, known)
                     raise JobError(
                         f'[[adapt.force]] names "{operator}:{group}", which the plan does not have',
-                        detail=f"Its operators are {', '.join(self.plan.operators) or 'none that can spill'}, "
+                        detail=f"Its operators are {', '.join(known) or 'none that can spill'}, "
                         f"with groups 0 to {self.manifest.routing.groups - 1}.",
-                        hint=did_you_mean(operator, self.plan.operators),
+                        hint=near or "`watersmeet explain` shows the operators; routed ones cannot be spilled.",
                     )
 
     def spill(self, decision: SpillGroups) -> None:

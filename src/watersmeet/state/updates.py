@@ -254,7 +254,7 @@ def _turn_cold(segments: dict[str, Segment], name: str, groups: tuple[GroupRange
     entry = segments[name]
     cold = entry.cold(groups, number)
     rest = entry.without(groups)
-    if rest.groups:
+    if rest.live_rows:  # groups without rows would keep a cold file among those that every batch opens
         segments[name] = rest
     else:
         del segments[name]

@@ -70,6 +70,7 @@ JOB_SETTINGS = {
 }
 
 IDLE_SECONDS = 1.0  # without a batch, after which merges may use the time
+ROUNDS = 1_000_000  # more than a batch has rounds of merges after it
 
 BatchFunction = Callable[[DataFrame, int], None]
 
@@ -198,6 +199,7 @@ class StreamWriter:
         if self._name:
             writer = writer.queryName(self._name)
         try:
+            run.deliver_again()
             run.attach(writer.start())
         except SPARK_ERRORS as error:
             checkpoint.close()
@@ -265,6 +267,7 @@ class SparkRun:
         self._query: StreamingQuery | None = None
         self._started = time.perf_counter()
         self._ended = False
+        self._stopped = False
         self._ending = threading.Lock()
         self._working = threading.Lock()  # held by whoever commits: a batch, or merges while the sources are silent
         self._rested = threading.Event()
@@ -323,8 +326,14 @@ class SparkRun:
             schema = from_arrow_schema(self._plan.query.output_schema)
             paths = [self._layout.results.path(name) for name in batch.results]
             rows = session.read.schema(schema).parquet(*paths) if paths else session.createDataFrame([], schema)
-            # Spark numbers no merges between batches; their own ids are negative, and never used twice.
-            self._function(rows, -self._checkpoint.manifest.version if batch.round else batch.number)
+            # Spark numbers no merges between batches; their own ids are negative, and the same in every delivery.
+            self._function(rows, -(batch.number * ROUNDS + batch.round) if batch.round else batch.number)
+
+    def deliver_again(self) -> None:
+        """Deliver the merges that the last run may have died with. Spark repeats batches, but knows of no merges."""
+        batch = self._checkpoint.manifest.batch
+        if batch is not None and batch.round:
+            self._deliver(self._session, batch)
 
     def _compute(self, session: SparkSession, frame: DataFrame) -> Manifest:
         merges = self._keeper.before_batch()
@@ -362,12 +371,15 @@ class SparkRun:
             try:
                 if self._checkpoint.manifest.batch is not None and (merges := self._keeper.while_idle()):
                     self._merge_round(merges)
+            except SPARK_ERRORS as error:
+                self._error = self._error or translate(error)
             except BaseException as error:
                 self._error = self._error or error
-                self._streaming.stop()
-                return
             finally:
                 self._working.release()
+            if self._error is not None:
+                self._streaming.stop()  # waits for a batch, which may have waited for us
+                return
 
     def drain(self) -> None:
         """Pay everything that is owed so far. Batches wait meanwhile."""
@@ -390,14 +402,14 @@ class SparkRun:
         if done is not False:
             self._rest()
             try:
-                if self._error is None and self._finite and not self._ended:
+                if self._error is None and self._finite and not (self._ended or self._stopped):
                     self._drain(ended=True)
             except SPARK_ERRORS as error:
                 self._error = translate(error)
             except BaseException as error:
                 self._error = error
             self._end()
-            if self._error is not None:
+            if self._error is not None and not self._stopped:
                 raise self._error
         return done
 
@@ -414,6 +426,7 @@ class SparkRun:
 
     def stop(self) -> None:
         """Stop after the batch under way, and let go of the checkpoint. What is owed stays owed; see `drain`."""
+        self._stopped = True  # what the batch under way makes of that is no error
         self._streaming.stop()
         self._rest()
         self._end()

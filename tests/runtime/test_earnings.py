@@ -1,0 +1,105 @@
+"""What a task sees of its groups: exact counts of small batches, close ones of large batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from small_plans import chain_plan
+from watersmeet.kernel.rows import sort_by_hash
+from watersmeet.model.group_figures import GroupObservation
+from watersmeet.model.routing import groups_of
+from watersmeet.plan.physical import HASH_FIELD
+from watersmeet.runtime.earnings import SAMPLE, Earnings
+
+GROUPS = 37
+PLAN = chain_plan(traced=True)
+LOWER, UPPER = PLAN.operators["J1"], PLAN.operators["J2"]
+
+
+def drawn_hashes(seed: int, rows: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """A few groups have most of the rows. None lies at the edge of a group, where 16 bits do not tell."""
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 1 << 64, rows, dtype=np.uint64)
+    heavy = random.integers(0, 1 << 60, rows, dtype=np.uint64)
+    values = np.where(random.random(rows) < 0.5, heavy, values)
+    cells = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
+    last = cells + np.uint64((1 << 48) - 1)
+    edge = groups_of(cells, GROUPS) != groups_of(last, GROUPS)
+    kept: np.ndarray[tuple[int], np.dtype[np.uint64]] = values[~edge[(values >> np.uint64(48)).astype(np.int64)]]
+    return kept
+
+
+def batch(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], below: bool = False) -> pa.RecordBatch:
+    """Rows with these hashes, and, `below`, with a trace of J1 that is a hash of its own."""
+    fields = {HASH_FIELD: pa.array(hashes)}
+    if below:
+        assert LOWER.trace is not None
+        traces = np.random.default_rng(len(hashes)).permutation(hashes) >> np.uint64(48)
+        fields[LOWER.trace] = pa.array(traces.astype(np.uint16))
+    return sort_by_hash(pa.RecordBatch.from_pydict(fields))
+
+
+def exact(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.bincount(groups_of(hashes, GROUPS), minlength=GROUPS)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500, 2 * SAMPLE - 1])
+def test_small_batches_are_counted_exactly(rows: int) -> None:
+    hashes = drawn_hashes(rows, rows)
+    earnings = Earnings(PLAN, GROUPS)
+    earnings.come(LOWER, [batch(hashes), batch(hashes[: rows // 2])])
+    made = batch(hashes, below=True)
+    assert list(earnings.emitted(UPPER, earnings.made(UPPER, [made, made.slice(0, 0)]))) == [made, made.slice(0, 0)]
+    if len(hashes) == 0:
+        assert earnings.seen == {}
+        return
+    lower, upper = earnings.seen["J1"], earnings.seen["J2"]
+    assert [entry.tolist() for entry in lower.arrivals] == [
+        exact(hashes).tolist(),
+        exact(hashes[: rows // 2]).tolist(),
+    ]
+    assert upper.local.tolist() == upper.traced.tolist() == exact(hashes).tolist()
+    assert lower.traced.tolist() == exact(hashes).tolist(), "the traces are the same hashes in another order"
+    assert lower.local.sum() == 0, "these are results of the other join"
+
+
+@pytest.mark.parametrize("rows", [2 * SAMPLE + 50, 100_000])
+def test_large_batches_are_counted_closely(rows: int) -> None:
+    hashes = drawn_hashes(rows, rows)
+    step = len(hashes) // SAMPLE
+    assert step > 1
+    earnings = Earnings(PLAN, GROUPS)
+    list(earnings.emitted(UPPER, [batch(hashes, below=True)]))
+    expected = exact(hashes)
+    upper, lower = earnings.seen["J2"].traced, earnings.seen["J1"].traced
+    # Rows that are sorted by the hash: a group is off by what lies between two rows that were looked at.
+    assert np.abs(upper - expected).max() <= 2 * step
+    # Rows in any order: off by chance, which is small against what tells groups apart.
+    assert np.abs(lower - expected).max() <= 5 * np.sqrt(step * expected.max())
+    assert upper.sum() == pytest.approx(len(hashes))
+    assert lower.sum() == pytest.approx(len(hashes))
+
+
+def test_rows_that_come_from_below_count_as_bytes_kept_above() -> None:
+    hashes = drawn_hashes(5, 400)
+    earnings = Earnings(PLAN, GROUPS)
+    rows = batch(hashes, below=True)
+    earnings.come(UPPER, [rows, batch(hashes[:0])])
+    assert earnings.seen["J1"].inter_bytes.sum() == pytest.approx(rows.nbytes)
+    share = earnings.seen["J1"].inter_bytes / rows.nbytes * len(hashes)
+    assert np.round(share).astype(int).tolist() == exact(hashes).tolist()
+
+
+def test_tasks_add_up() -> None:
+    """Two tasks with half of the rows each saw what one would have seen of all of them."""
+    hashes = drawn_hashes(9, 3000)
+    total = GroupObservation.nothing(2, GROUPS)
+    for part in (hashes[:1000], hashes[1000:]):
+        earnings = Earnings(PLAN, GROUPS)
+        earnings.come(LOWER, [batch(part), batch(part)])
+        total = total.plus(earnings.seen["J1"])
+    assert [entry.tolist() for entry in total.arrivals] == [exact(hashes).tolist()] * 2
+    again = GroupObservation.from_json(total.to_json())
+    assert [entry.tolist() for entry in again.arrivals] == [entry.tolist() for entry in total.arrivals]
