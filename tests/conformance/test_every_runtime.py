@@ -247,11 +247,6 @@ def test_a_run_that_does_not_end_pays_on_drain(spark: Any, tmp_path: Path) -> No
         run.stop()
 
 
-def _wait(seconds: float, batches: Any) -> Any:
-    time.sleep(seconds)
-    yield from batches
-
-
 @pytest.mark.spark
 def test_an_error_of_a_merge_reaches_whoever_waits_and_a_stop_is_none(spark: Any, tmp_path: Path) -> None:
     case = named("a bushy tree")
@@ -261,7 +256,12 @@ def test_an_error_of_a_merge_reaches_whoever_waits_and_a_stop_is_none(spark: Any
 
     def take(frame: Any, batch_id: int) -> None:
         entered.set()
-        wait = functools.partial(_wait, seconds[0])
+        length = seconds[0]
+
+        def wait(batches: Any) -> Any:
+            time.sleep(length)
+            yield from batches
+
         frame.sparkSession.range(1).mapInArrow(wait, "id BIGINT").collect()
 
     def fail() -> list[Any]:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from watersmeet.experiments.budgeted import History, run_budgeted
@@ -50,11 +49,6 @@ class Outcome:
         until = share * self.seconds[-1]
         pairs = zip(self.seconds, self.results, strict=True)
         return max((results for second, results in pairs if second <= until), default=0)
-
-    def time_of(self, count: int) -> float | None:
-        """When there were so many results; None if there never were."""
-        pairs = zip(self.seconds, self.results, strict=True)
-        return next((second for second, results in pairs if results >= count), None)
 
     def to_json(self) -> dict[str, Any]:
         setting, method = self.case.setting, self.case.method
@@ -149,12 +143,3 @@ def _mapping(jobs: int) -> Iterator[Callable[[Sequence[Case]], Iterator[Outcome]
     # Not forked: Arrow's threads would not survive it.
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield lambda cases: pool.map(run_case, cases)
-
-
-def is_rising(values: Sequence[float]) -> bool:
-    """Whether none is less than the one before.
-
-    >>> is_rising([1, 2, 2]), is_rising([1, 3, 2])
-    (True, False)
-    """
-    return all(former <= latter for former, latter in pairwise(values))

@@ -86,7 +86,7 @@ class Node:
     def aliases(self) -> frozenset[str]:
         return frozenset(alias for entry in self.inputs for alias in entry.state.aliases)
 
-    @property
+    @cached_property
     def states(self) -> tuple[str, ...]:
         return tuple(entry.state.name for entry in self.inputs)
 

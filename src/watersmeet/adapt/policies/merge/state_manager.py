@@ -9,6 +9,7 @@ over.
 Where the paper leaves things open:
 - memConst is a rate of results there, and multiplies a number of results. Here the recent output is divided by the
   seconds it took, so that both sides are results a second, and `memory_weight` is a plain factor.
+- What holds before any result of an operator has come through to the end. Here all of them are taken to.
 - What to do where the buffer would overrun. Here the next best group is tried, then the operators below.
 - The paper has a chain. Here operators at one distance from the root come by their ids, and a bushy plan's operators
   below are those that feed the merging one; other branches go on.
@@ -61,8 +62,11 @@ def memory_throughput(view: MemoryView, operator: str, pace: MergePace) -> float
 
 def disk_throughput(view: MemoryView, cold: ColdView) -> float:
     """Results of the query expected for each row that a merge of the group reads (dskThroughput)."""
-    owed = owed_results(cold.generations, cold.unique) * global_share(view, cold.operator, cold.group)
-    return owed / max(1, cold.rows)
+    # Before any result of the operator has come through to the end its share would be 0, nothing below the root would
+    # be merged, and so nothing would ever come through.
+    come_through = view.recent_outputs[cold.operator][1] > 0
+    share = global_share(view, cold.operator, cold.group) if come_through else 1.0
+    return owed_results(cold.generations, cold.unique) * share / max(1, cold.rows)
 
 
 def fits_buffer(view: MemoryView, operator: str, rows: int, pace: MergePace) -> bool:
