@@ -131,7 +131,7 @@ def _add_spill_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", default="experiment-spill", metavar="FOLDER", help="where the page goes (default experiment-spill)"
     )
-    parser.add_argument("--quick", action="store_true", help="a fifth of the rows and of the groups, to try")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and groups, to try")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
 
 
@@ -146,7 +146,7 @@ def _run_spill(args: argparse.Namespace) -> int:
         return 0
     console = output_console()
     console.print(make_table(spill_page.TERMINAL_COLUMNS, spill_page.terminal_rows(claims)))
-    alike = sum(claim.came_out for claim in claims)
+    alike = sum(claim.came_out == "yes" for claim in claims)
     console.print(f"{alike} of {len(claims)} claims of the papers came out; the page is {page}")
     return 0
 

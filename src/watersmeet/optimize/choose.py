@@ -1,7 +1,7 @@
 """From a query and what is known of its streams to the plan that it starts with, and the sentence why.
 
 `choose_plan` is what `plan = ".."` in a job means:
-- `left-deep`, `mjoin` or a tree: that one, as asked;
+- `left-deep`, `mjoin` or a tree: that one, as asked, with the best probe orders if statistics are known;
 - `auto`: of the plans worth choosing between (`dominating.py`), those that the polynomial strategies find, the mjoin,
   the left-deep tree and that tree with one join for each key, the one with the least CPU within the limits, with what
   it costs to move rows (`moves.py`);
@@ -69,7 +69,11 @@ def choose_plan(
     """The plan that `setting` asks for."""
     statistics = statistics or Statistics()
     if setting not in dict(STRATEGIES):
-        return ChosenPlan(choose_tree(query, setting), {}, explain_choice(query, setting), (), statistics)
+        tree = choose_tree(query, setting)
+        known = statistics.given or statistics.measured.seconds > 0
+        asked = _as_written(graph_of(query, statistics), setting, tree, model) if known else None
+        orders = {} if asked is None else dict(asked.orders)
+        return ChosenPlan(tree, orders, explain_choice(query, setting), (), statistics)
     considered = consider(query, statistics, limits, model)
     if setting == "auto":
         chosen = _best(query, considered, limits)

@@ -18,7 +18,6 @@ from watersmeet.plan.physical import Node, PhysicalPlan
 
 # Rows of a batch that are looked at, evenly spaced; enough to tell hundreds of groups apart over a few batches.
 SAMPLE = 8192
-_CELLS = 1 << 16
 
 
 class Earnings:
@@ -28,7 +27,6 @@ class Earnings:
         self.plan = plan
         self.groups = groups
         self.seen: dict[str, GroupObservation] = {}
-        self._group_of_cell = (np.arange(_CELLS) * groups) >> 16
         self._operator_of = {node.trace: node.id for node in plan.operators.values() if node.trace is not None}
 
     def come(self, node: Node, new: Iterable[pa.RecordBatch]) -> None:
@@ -73,8 +71,8 @@ class Earnings:
         """Values of 16 bits by group."""
         step = max(1, len(cells) // SAMPLE)
         sample = cells[::step]
-        by_cell = np.bincount(sample, minlength=_CELLS)
-        counts = np.bincount(self._group_of_cell, weights=by_cell, minlength=self.groups)
+        group = (sample.astype(np.int64) * self.groups) >> 16
+        counts = np.bincount(group, minlength=self.groups)
         return np.asarray(counts * (len(cells) / len(sample)), dtype=np.float64)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from watersmeet import errors
@@ -109,21 +110,25 @@ def to_arrow(cells: Iterable[Cell]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(cells: list[Cell]) -> pa.RecordBatch:
-    padded = [_padded(cell.data) for cell in cells]
     return pa.RecordBatch.from_arrays(
         [
             pa.array([cell.part for cell in cells], pa.int32()),
             pa.array([cell.stage for cell in cells], pa.int32()),
             pa.array([cell.port for cell in cells], pa.int32()),
-            pa.array(padded, pa.binary()),
+            _padded([cell.data for cell in cells]),
         ],
         schema=_ARROW_SCHEMA,
     )
 
 
-def _padded(data: pa.Buffer) -> bytes:
-    raw: bytes = data.to_pybytes()
-    return raw + b" " * (-len(raw) % _ALIGNMENT)
+def _padded(buffers: list[pa.Buffer]) -> pa.Array:
+    """The buffers as binary values, each filled up with spaces; copied once."""
+    offsets = np.zeros(len(buffers) + 1, dtype=np.int32)
+    np.cumsum([buffer.size + -buffer.size % _ALIGNMENT for buffer in buffers], out=offsets[1:])
+    content = np.full(int(offsets[-1]), ord(" "), dtype=np.uint8)
+    for start, buffer in zip(offsets[:-1].tolist(), buffers, strict=True):
+        content[start : start + buffer.size] = np.frombuffer(buffer, dtype=np.uint8)
+    return pa.Array.from_buffers(pa.binary(), len(buffers), [None, pa.py_buffer(offsets), pa.py_buffer(content)])
 
 
 def from_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
@@ -131,5 +136,8 @@ def from_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
     for batch in batches:
         parts, stages, ports = (batch.column(i).to_numpy() for i in range(3))
         data = batch.column(3)
+        _, starts, content = data.buffers()
+        ends = np.frombuffer(starts, dtype=np.int32)[data.offset : data.offset + len(data) + 1].tolist()
         for i in range(batch.num_rows):
-            yield Cell(int(parts[i]), int(stages[i]), int(ports[i]), data[i].as_buffer())
+            cell = content.slice(ends[i], ends[i + 1] - ends[i])  # in place
+            yield Cell(int(parts[i]), int(stages[i]), int(ports[i]), cell)

@@ -270,6 +270,7 @@ class SparkRun:
         self._stopped = False
         self._ending = threading.Lock()
         self._working = threading.Lock()  # held by whoever commits: a batch, or merges while the sources are silent
+        self._batch_thread: int | None = None
         self._rested = threading.Event()
         self._last_work = time.perf_counter()
 
@@ -289,6 +290,7 @@ class SparkRun:
         """What `foreachBatch` calls: compute and commit the batch unless that has happened, then deliver it."""
         try:
             with self._working:
+                self._batch_thread = threading.get_ident()
                 self._on_batch(frame, batch_id)
         except BaseException as error:
             self._error = error
@@ -383,6 +385,12 @@ class SparkRun:
 
     def drain(self) -> None:
         """Pay everything that is owed so far. Batches wait meanwhile."""
+        if self._working.locked() and self._batch_thread == threading.get_ident():
+            raise JobError(
+                "drain() was called from the function of foreachBatch",
+                detail="A batch is over only when its function returns, and drain waits for that.",
+                hint="Call it from the thread that started the query.",
+            )
         self._drain(ended=False)
 
     def _drain(self, ended: bool) -> None:
