@@ -135,10 +135,8 @@ def test_the_command_line(runtime: str, tmp_path: Path) -> None:
     assert (end["event"], end["rows_out"], end["batches"]) == ("end", expected.rows.total(), len(batches))
 
 
-@pytest.mark.spark
-def test_foreach_batch_gets_every_result_once(spark: Any, tmp_path: Path) -> None:
-    case = named("a bushy tree")
-    case.write(tmp_path)
+def collector() -> tuple[Counter[tuple[Any, ...]], list[int], Callable[[Any, int], None]]:
+    """What a function for `foreachBatch` has seen, rows and ids, and the function."""
     seen: Counter[tuple[Any, ...]] = Counter()
     ids: list[int] = []
 
@@ -146,6 +144,14 @@ def test_foreach_batch_gets_every_result_once(spark: Any, tmp_path: Path) -> Non
         ids.append(batch_id)
         seen.update(tuple(row) for row in frame.collect())
 
+    return seen, ids, take
+
+
+@pytest.mark.spark
+def test_foreach_batch_gets_every_result_once(spark: Any, tmp_path: Path) -> None:
+    case = named("a bushy tree")
+    case.write(tmp_path)
+    seen, ids, take = collector()
     writer = spark_query(spark, case, tmp_path).writeStream.foreachBatch(take)
     writer.options(checkpointLocation=str(tmp_path / "ck"), slots=2, groups=10, plan=case.plan)
     run = writer.trigger(availableNow=True).start()
@@ -163,13 +169,7 @@ def test_foreach_batch_with_a_budget_gets_every_result_once(spark: Any, tmp_path
     """Results of merges between batches come with ids of their own, which Spark never gives a batch."""
     case = named("a bushy tree")
     case.write(tmp_path)
-    seen: Counter[tuple[Any, ...]] = Counter()
-    ids: list[int] = []
-
-    def take(frame: Any, batch_id: int) -> None:
-        ids.append(batch_id)
-        seen.update(tuple(row) for row in frame.collect())
-
+    seen, ids, take = collector()
     writer = spark_query(spark, case, tmp_path).writeStream.foreachBatch(take)
     writer.options(checkpointLocation=str(tmp_path / "ck"), slots=2, groups=10, plan=case.plan, memory=BUDGET)
     run = writer.trigger(availableNow=True).start()

@@ -161,7 +161,6 @@ def test_low_output_first_is_far_ahead_where_ratios_differ() -> None:
 def test_the_command_writes_one_page_with_all_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.setattr("watersmeet.cli.experiment.QUICK_SPILL", Extent(LEAST, LEAST))
     assert main(["experiment", "spill", "--quick", "--json", "--out", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -7,14 +7,10 @@ what they make together, until a merge emits that and unites them. Read off the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 
 from watersmeet.model.routing import GroupRange, union_ranges
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.manifest import Manifest
-
-Owed = Mapping[str, Mapping[int, int]]  # by operator and group: a time that no result owed is older than
-
 
 # What was worked out for the last manifests: a batch asks several times for the same one.
 _known: deque[tuple[PhysicalPlan, Manifest, dict[str, dict[int, int]]]] = deque(maxlen=4)

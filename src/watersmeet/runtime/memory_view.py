@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.adapt.view import ColdView, GroupView, MemoryView, OperatorView
-from watersmeet.model.distinct import distinct_keys
+from watersmeet.model.distinct import keys_by_group
 from watersmeet.model.group_figures import GroupFigures
 from watersmeet.model.segments import Segment
 from watersmeet.model.upkeep import find_upkeep
@@ -82,15 +82,14 @@ def _live_groups(
     method = find_upkeep(upkeep)
     rows = np.zeros((len(node.inputs), total), dtype=np.int64)
     size = np.zeros((len(node.inputs), total))
-    keys: dict[int, list[tuple[int, int]]] = {}
+    active = [segment for segment in held if segment.tier == "active"]
+    keys = keys_by_group(active)
     place = {state: index for index, state in enumerate(node.states)}
-    for segment in held:
-        if segment.tier == "active":
-            row_bytes = segment.bytes / max(1, segment.rows)
-            for group, count in segment.rows_by_group.items():
-                rows[place[segment.state], group] += count
-                size[place[segment.state], group] += count * row_bytes
-            _add_keys(keys, segment)
+    for segment in active:
+        row_bytes = segment.bytes / max(1, segment.rows)
+        for group, count in segment.rows_by_group.items():
+            rows[place[segment.state], group] += count
+            size[place[segment.state], group] += count * row_bytes
 
     def recent(kept: tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]) -> list[float]:
         values: list[float] = method.value(kept).tolist() if kept else [0.0] * total
@@ -105,7 +104,7 @@ def _live_groups(
             slot=manifest.routing.owners[group],
             rows=tuple(rows[:, group].tolist()),
             bytes=tuple(int(value) for value in size[:, group]),
-            unique=distinct_keys(keys.get(group, [])),
+            unique=keys.get(group, 0.0),
             last_use=float(figures.last_use[group]),
             local_output=float(figures.local_output[group]),
             global_output=float(figures.global_output[group]),
@@ -123,27 +122,21 @@ def _cold_groups(node: Node, held: list[Segment]) -> list[ColdView]:
     place = {state: index for index, state in enumerate(node.states)}
     rows: dict[int, dict[int, list[int]]] = {}
     size: dict[int, float] = {}
-    keys: dict[int, list[tuple[int, int]]] = {}
-    for segment in held:
-        if segment.tier == "cold":
-            row_bytes = segment.bytes / max(1, segment.rows)
-            for group, count in segment.rows_by_group.items():
-                generation = rows.setdefault(group, {}).setdefault(segment.generation, [0] * len(node.inputs))
-                generation[place[segment.state]] += count
-                size[group] = size.get(group, 0.0) + count * row_bytes
-            _add_keys(keys, segment)
+    cold = [segment for segment in held if segment.tier == "cold"]
+    keys = keys_by_group(cold)
+    for segment in cold:
+        row_bytes = segment.bytes / max(1, segment.rows)
+        for group, count in segment.rows_by_group.items():
+            generation = rows.setdefault(group, {}).setdefault(segment.generation, [0] * len(node.inputs))
+            generation[place[segment.state]] += count
+            size[group] = size.get(group, 0.0) + count * row_bytes
     return [
         ColdView(
             operator=node.id,
             group=group,
             generations=tuple(tuple(counts) for _, counts in sorted(generations.items())),
             bytes=int(size[group]),
-            unique=distinct_keys(keys.get(group, [])),
+            unique=keys.get(group, 0.0),
         )
         for group, generations in sorted(rows.items())
     ]
-
-
-def _add_keys(keys: dict[int, list[tuple[int, int]]], segment: Segment) -> None:
-    for group, count in segment.keys_by_group.items():
-        keys.setdefault(group, []).append((segment.rows_by_group.get(group, 0), count))
