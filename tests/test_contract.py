@@ -41,10 +41,11 @@ from watersmeet.state.manifest import BatchRecord
 
 @contextmanager
 def tuned(case: Case) -> Iterator[None]:
-    """Small merges and chunks, so that a few rows go through all of the machinery."""
+    """Small merges, chunks and looks ahead, so that a few rows go through all of the machinery."""
     step = functools.partial(join_step, chunk_rows=case.chunk_rows)
     with (
         mock.patch("watersmeet.state.compaction.FANOUT", case.fanout),
+        mock.patch("watersmeet.runtime.stage.LOOK_AHEAD_ROWS", case.fanout),
         mock.patch("watersmeet.runtime.stage.join_step", step),
     ):
         yield

@@ -15,6 +15,7 @@ from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
 from watersmeet.runtime.local_sources import RowsSource
+from watersmeet.runtime.stage import Sent
 
 CHAIN = (
     "SELECT A.x, D.z FROM A [RANGE 20 SECONDS], B [RANGE 20 SECONDS], C [RANGE 20 SECONDS], D [RANGE 20 SECONDS] "
@@ -49,8 +50,12 @@ def measure(text: str, names: str, plan: str, slots: int, batches: int = 8) -> M
 
 
 @pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("look_ahead_rows", [1, 10**9])
 @pytest.mark.parametrize("plan", ["mjoin", "left-deep", "((A B) (C D))", "(A (B C) D)"])
-def test_rates_and_selectivities_of_a_chain(plan: str, slots: int) -> None:
+def test_rates_and_selectivities_of_a_chain(
+    plan: str, look_ahead_rows: int, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("watersmeet.runtime.stage.LOOK_AHEAD_ROWS", look_ahead_rows)
     measured = measure(CHAIN, "ABCD", plan, slots)
     for name in "ABCD":
         assert measured.rate(name) == pytest.approx(RATES[name], rel=0.1)
@@ -75,6 +80,27 @@ def test_selectivities_of_a_shared_key(plan: str, slots: int) -> None:
         assert pair.key_share == pytest.approx(1 / DOMAINS["x"], rel=0.1)
         if "C" in pair.right and "B" in (*pair.left, *pair.right):
             assert pair.pass_share == pytest.approx(0.5, abs=0.05)
+
+
+def test_partial_results_without_a_match_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of A, B and C meet in plenty, and D has only keys that C lacks: what is sent and what is measured."""
+    text = "SELECT A.v FROM A, B, C, D WHERE A.x = B.x AND B.y = C.y AND C.z = D.z + 1000"
+    sent: dict[bool, int] = {}
+    shares: dict[bool, float] = {}
+    for looks_ahead in (False, True):
+        rows: list[int] = []
+
+        def note(slot: int, port: int, piece: pa.RecordBatch, rows: list[int] = rows) -> Sent:
+            rows.append(piece.num_rows)
+            return Sent(slot, port, piece)
+
+        monkeypatch.setattr("watersmeet.runtime.stage.LOOK_AHEAD_ROWS", 1 if looks_ahead else 10**9)
+        monkeypatch.setattr("watersmeet.runtime.stage.Sent", note)
+        measured = measure(text, "ABCD", "mjoin", 2)
+        sent[looks_ahead] = sum(rows)
+        shares[looks_ahead] = sum(p.possible for p in measured.pairs if p.right == ("D",) and not p.hashed)
+    assert sent[True] < 0.3 * sent[False]
+    assert shares[True] == pytest.approx(shares[False], rel=0.1)
 
 
 def test_what_no_input_has_does_not_count_as_a_match() -> None:

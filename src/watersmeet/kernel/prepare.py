@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from watersmeet.kernel.evaluate import evaluate, matches
 from watersmeet.kernel.hashing import hash_keys, integers
+from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import Int64Array, hash_slice, sort_by_hash, take
 from watersmeet.model.routing import Routing
 from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
@@ -69,9 +70,15 @@ def prepare(punctual: Punctual, leaf: LeafPort) -> pa.RecordBatch:
 
 
 def keyed(
-    batch: pa.RecordBatch, key_fields: tuple[str, ...], fields: tuple[tuple[str, pa.DataType], ...]
+    batch: pa.RecordBatch,
+    key_fields: tuple[str, ...],
+    fields: tuple[tuple[str, pa.DataType], ...],
+    ahead: HashFilter | None = None,
 ) -> pa.RecordBatch:
-    """`fields` of the rows whose key has no NULL, with the hash of the key in front, sorted by it."""
+    """`fields` of the rows whose key has no NULL, with the hash of the key in front, sorted by it.
+
+    Rows whose hash is not `ahead` are left out.
+    """
     keys = [batch.column(name) for name in key_fields]
     if any(key.null_count for key in keys):
         valid = np.ones(batch.num_rows, dtype=bool)
@@ -80,10 +87,13 @@ def keyed(
         batch = take(batch, np.flatnonzero(valid))
         keys = [batch.column(name) for name in key_fields]
     columns = [batch.column(name) for name, _ in fields]
+    values = hash_keys(keys)
     hashed = pa.RecordBatch.from_arrays(
-        [pa.array(hash_keys(keys)), *columns],
+        [pa.array(values), *columns],
         schema=pa.schema([(HASH_FIELD, pa.uint64()), *fields]),
     )
+    if ahead is not None:
+        hashed = take(hashed, np.flatnonzero(ahead.may_hold(values)))
     return sort_by_hash(hashed)
 
 

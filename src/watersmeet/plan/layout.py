@@ -256,8 +256,11 @@ class _Layout:
                     onward = exchanges
                 else:
                     port = self._new_port(following)
-                    hashed_on = tuple(self._key_column(key, both).field_name for key in route[number + 1].keys)
-                    onward = (Exchange(port, hashed_on, out),)
+                    following_hop = route[number + 1]
+                    hashed_on = tuple(self._key_column(key, both).field_name for key in following_hop.keys)
+                    sees_new = following_hop.input < i
+                    meets = None if sees_new else probed[following_hop.input][following_hop.keys]
+                    onward = (Exchange(port, hashed_on, out, meets),)
                 probes.append(
                     Probe(
                         origin=i,

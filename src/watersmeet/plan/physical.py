@@ -93,11 +93,16 @@ class Node:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Where the rows of a stage that is not the last one go: to a port, hashed on these columns."""
+    """Where the rows of a stage that is not the last one go: to a port, hashed on these columns.
+
+    `meets` is the state that they meet there, if all they are for is to meet the rows that it had before this batch: a
+    row with no match among those need not be sent.
+    """
 
     port: int
     key_fields: tuple[str, ...]
     fields: tuple[tuple[str, pa.DataType], ...]
+    meets: State | None = None
 
 
 @dataclass(frozen=True)

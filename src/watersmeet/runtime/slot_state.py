@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import hashes, merge_sorted, take
 from watersmeet.kernel.window import expiry
 from watersmeet.model.routing import GroupRange, Slice, count_groups, groups_of, intersect_ranges, union_ranges
@@ -45,6 +46,11 @@ class SlotState:
         if here:
             return everywhere / here
         return self.owned.total / max(1, count_groups(self.owned.groups))
+
+    def hashes_everywhere(self, state: State) -> HashFilter:
+        """Which hashes `state` may hold, in all slots, as it was before this batch."""
+        held = [segment for segment in self.context.segments[state.name] if segment.groups]
+        return HashFilter.of([hashes(self._read(segment).rows) for segment in held])
 
     def _load(self, state: State) -> list[tuple[Segment, list[Indexed]]]:
         if state.name not in self._slices:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from watersmeet import faults
 from watersmeet.kernel.evaluate import evaluate
 from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import concat, merge_sorted, sort_by_hash
 from watersmeet.kernel.step import join_step, merge_step
@@ -29,6 +30,11 @@ from watersmeet.runtime.batch import BatchContext, TaskReport
 from watersmeet.runtime.earnings import Earnings
 from watersmeet.runtime.slot_state import SlotState
 from watersmeet.state.segment_files import Segments
+
+# A look ahead costs a pass over the hashes of the state in all slots; so many rows or more to be sent are worth one if
+# the state has no more than so many times as many.
+LOOK_AHEAD_ROWS = 2_048
+LOOK_AHEAD_SHARE = 4
 
 
 class ResultWriter(Protocol):
@@ -176,6 +182,7 @@ class _Task:
         self.rows_merged = 0
         self.earnings = None if context.upkeep is None else Earnings(context.plan, context.routing.groups)
         self.pairs: list[PairCounts] = []
+        self.ahead: dict[str, HashFilter] = {}
 
     def watch(
         self, node: Node, new: Sequence[pa.RecordBatch], chunks: Iterable[pa.RecordBatch]
@@ -206,8 +213,31 @@ class _Task:
 
     def _send(self, rows: pa.RecordBatch, exchanges: Sequence[Exchange]) -> None:
         for exchange in exchanges:
-            onward = keyed(rows, exchange.key_fields, exchange.fields)
+            ahead = self._look_ahead(exchange, rows.num_rows)
+            onward = keyed(rows, exchange.key_fields, exchange.fields, ahead)
+            if ahead is not None:
+                self._note_unsent(exchange, rows.num_rows - onward.num_rows)
             self.sent += [Sent(to, exchange.port, piece) for to, piece in cut(onward, self.context.routing)]
+
+    def _look_ahead(self, exchange: Exchange, rows: int) -> HashFilter | None:
+        """Which hashes the rows to be sent may find, where they are enough to be worth a look at all of the state."""
+        state = exchange.meets
+        if state is None or rows < LOOK_AHEAD_ROWS:
+            return None
+        if state.name not in self.ahead:
+            held = sum(segment.live_rows for segment in self.context.segments[state.name])
+            if rows * LOOK_AHEAD_SHARE < held:
+                return None
+            self.ahead[state.name] = self.state.hashes_everywhere(state)
+        return self.ahead[state.name]
+
+    def _note_unsent(self, exchange: Exchange, rows: int) -> None:
+        """Rows that are not sent could have met all of the state, and met none of it."""
+        assert exchange.meets is not None
+        plan = self.context.plan
+        sent = plan.stages[plan.port_stage[exchange.port]].ports[exchange.port]
+        held = sum(segment.live_rows for segment in self.context.segments[exchange.meets.name])
+        self.pairs.append(PairCounts(sent.aliases, exchange.meets.aliases, rows * held))
 
     def tell(self, insert: Insert, rows: pa.RecordBatch) -> None:
         """Let later stages of this slot read rows that this batch adds."""
