@@ -24,6 +24,7 @@ them, in seconds if the model's constants are (`runtime/calibration.py`). Pure; 
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -298,9 +299,19 @@ def fill_machine(setting: Setting, model: CostModel) -> Setting:
     Where some plan is to lack CPU, the limit lies between it and those that do not, at the geometric mean; elsewhere
     the dearest plan gets `AMPLE` of it.
     """
-    one = replace(setting, copies=1)
-    cores = {name: predict(one, plan, model).cpu for name, plan in find_plans(one, model).items()}
-    dear = max(cores[name] for name, verdict in setting.verdicts.items() if verdict != "CPU")
-    short = [cores[name] for name, verdict in setting.verdicts.items() if verdict == "CPU"]
-    share = CPU_LIMIT / math.sqrt(dear * min(short)) if short else AMPLE * CPU_LIMIT / dear
-    return replace(setting, copies=max(1, round(share)))
+
+    def cores(copies: int) -> dict[str, float]:
+        many = replace(setting, copies=copies)
+        return {name: predict(many, plan, model).cpu for name, plan in find_plans(many, model).items()}
+
+    def level(copies: int) -> float:
+        """What is to reach the limit; it grows with the copies, though not in proportion: a batch has a price too."""
+        wanted = cores(copies)
+        dear = max(wanted[name] for name, verdict in setting.verdicts.items() if verdict != "CPU")
+        short = [wanted[name] for name, verdict in setting.verdicts.items() if verdict == "CPU"]
+        return math.sqrt(dear * min(short)) if short else dear / AMPLE
+
+    high = 1
+    while level(high) < CPU_LIMIT:
+        high *= 2
+    return replace(setting, copies=bisect.bisect_left(range(1, high), CPU_LIMIT, key=level) + 1)

@@ -43,4 +43,5 @@ class HashFilter:
         >>> HashFilter.of([np.array([7 << 60], np.uint64)]).may_hold(np.array([7 << 60, 1 << 60], np.uint64))
         array([ True, False])
         """
-        return self.flags[values >> self.shift]
+        result: BoolArray = self.flags[values >> self.shift]
+        return result

@@ -26,7 +26,7 @@ candidate are compared.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 
@@ -40,7 +40,7 @@ from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.probe import expand, number_distinct
 from watersmeet.kernel.rows import Int64Array, concat, hashes, take
 from watersmeet.kernel.tally import Tally
-from watersmeet.kernel.window import Lifetimes, lifetimes
+from watersmeet.kernel.window import LONG_AGO, NEVER, Lifetimes, lifetimes
 from watersmeet.model.expressions import Expr, columns_of
 from watersmeet.plan.physical import HASH_FIELD, Node
 
@@ -99,11 +99,34 @@ def _step(
     alive = search.narrow()
     if not alive.any():
         return
-    benches = [search.bench(node, j, new[j], alive) for j in range(len(new))]
+    oldest = _oldest(node, new)
+    benches = [search.bench(node, j, new[j], alive, oldest[j]) for j in range(len(new))]
+    if _all_meet_in_time(benches):
+        benches = [replace(bench, lifetimes=None) for bench in benches]
     for i, which in ways:
         start = _Partial.of_origin(benches[i], i)
         for partial in _extend(node, benches, start, which, node.orders[i], chunk_rows, tally):
             yield partial.output(node, benches, search.distinct)
+
+
+def _oldest(node: Node, new: Sequence[pa.RecordBatch]) -> list[int]:
+    """For each input, the least event time of a combination with a new row of another input."""
+    least = [NEVER] * len(new)
+    for i, batch in enumerate(new):
+        life = lifetimes(batch, node.inputs[i].state)
+        if life is None:
+            return [LONG_AGO] * len(new)
+        if batch.num_rows:
+            first = int(life.newest.min())
+            least = [min(limit, first) if j != i else limit for j, limit in enumerate(least)]
+    return least
+
+
+def _all_meet_in_time(benches: Sequence[_Bench]) -> bool:
+    """Whether no combination of rows on the benches can fail its windows."""
+    lives = [bench.lifetimes for bench in benches if bench.rows.num_rows]
+    newest = max((int(life.newest.max()) for life in lives if life is not None), default=LONG_AGO)
+    return all(life is None or newest < int(life.expiry.min()) for life in lives)
 
 
 class _Search:
@@ -150,9 +173,12 @@ class _Search:
                 self.tally.meet(i, j, len(self.positions[i]) * len(self.positions[j]), met)
 
     def bench(
-        self, node: Node, j: int, new: pa.RecordBatch, alive: np.ndarray[tuple[int], np.dtype[np.bool_]]
+        self, node: Node, j: int, new: pa.RecordBatch, alive: np.ndarray[tuple[int], np.dtype[np.bool_]], oldest: int
     ) -> _Bench:
-        """The rows of input j with a surviving hash, old before new for each key."""
+        """The rows of input j with a surviving hash, old before new for each key.
+
+        Old rows that have expired by the time of the `oldest` new row that they could meet are left out.
+        """
         pieces: list[pa.RecordBatch] = []
         keys: list[Int64Array] = []
         for segment, (numbers, start, count) in zip(self.kept[j], self.found[j], strict=True):
@@ -169,6 +195,13 @@ class _Search:
         state = node.inputs[j].state
         rows = concat(pieces, state.schema)
         key = np.concatenate(keys)
+        life = lifetimes(rows, state)
+        if life is not None and old_rows and int(life.expiry[:old_rows].min()) <= oldest:
+            in_time = life.expiry > oldest
+            in_time[old_rows:] = True
+            kept = np.flatnonzero(in_time)
+            old_rows -= len(key) - len(kept)
+            rows, key, life = take(rows, kept), key[kept], Lifetimes(life.newest[kept], life.expiry[kept])
         width = len(self.distinct)
         return _Bench(
             rows=rows,
@@ -178,7 +211,7 @@ class _Search:
             old_count=np.bincount(key[:old_rows], minlength=width),
             count=np.bincount(key, minlength=width),
             key_fields=state.key_fields,
-            lifetimes=lifetimes(rows, state),
+            lifetimes=life,
         )
 
 

@@ -19,7 +19,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -32,6 +32,7 @@ from watersmeet.kernel.prepare import cut, keyed, prepare, set_late_apart
 from watersmeet.kernel.rows import Int64Array, concat, merge_sorted, take
 from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
+from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import STANDARD
@@ -39,6 +40,7 @@ from watersmeet.optimize.estimates import CostConstants
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import Node, PhysicalPlan, Stage
 from watersmeet.plan.tree import mjoin
+from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
 from watersmeet.runtime.local_sources import RowsSource
@@ -48,6 +50,7 @@ BATCHES = 8
 REPEAT = 3  # the fastest counts: other work on the machine only ever adds
 
 _SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
+_LONG = timedelta(hours=1)
 _PLAIN = "SELECT A.v, B.v AS w FROM A [RANGE 1 HOUR], B [RANGE 1 HOUR] WHERE A.k = B.k"
 _PICKY = f"{_PLAIN} AND A.v < B.v"
 _SHORT = _PLAIN.replace("1 HOUR", "2 SECONDS")
@@ -76,6 +79,7 @@ def machine_costs(report: Callable[[str], None] = lambda text: None, measure: bo
 
 def measure_costs() -> CostConstants:
     """Time the kernel. Takes a second or two."""
+    keep_freed_memory()
     plain, picky = _plan_of(_PLAIN), _plan_of(_PICKY)
     rows = BATCH_ROWS * BATCHES * 2
     enter = _fastest(lambda: _run(plain)) / rows
@@ -119,7 +123,8 @@ def _read(path: Path) -> CostConstants | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if os.environ.get("WATERSMEET_COSTS") or content["machine"] == _machine():
-            return CostConstants(**{name: float(value) for name, value in content["seconds"].items()})
+            seconds = content["seconds"]
+            return CostConstants(**{field.name: float(seconds[field.name]) for field in fields(CostConstants)})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     return None
@@ -162,17 +167,20 @@ def _step_seconds(plan: PhysicalPlan, keys: int, apart: bool, passing: bool = Tr
     """Seconds of CPU of one step in which `BATCH_ROWS` new rows of A probe as many rows of B, over `keys` keys."""
     node = _node(plan)
     base = np.repeat(np.arange(keys), BATCH_ROWS // keys)
-    new = _arrived(plan, "A", base * 2, value=0 if passing else 1)
-    kept = _arrived(plan, "B", base * 2 + (1 if apart else 0), value=1 if passing else 0)
+    new = _arrived(plan, "A", base * 2, 0 if passing else 1, first=0)
+    # One row expires in the midst of the new ones, as rows do in a query with windows, so that all pairs are checked.
+    kept = _arrived(plan, "B", base * 2 + (1 if apart else 0), 1 if passing else 0, first=1 - microseconds(_LONG))
     segment = Indexed.of(kept)
     nothing = concat([], node.inputs[1].state.schema)
     return _fastest(lambda: _seconds(lambda: join_step(node, [new, nothing], [[], [segment]])))
 
 
-def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, value: int) -> pa.RecordBatch:
-    """Rows as they arrive at the port of an input, hashed and sorted."""
+def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, value: int, first: int = 1) -> pa.RecordBatch:
+    """Rows as they arrive at the port of an input, hashed and sorted, with the event time 1 but for the `first`."""
     values = np.full(len(keys), value, dtype=np.int64)
-    batch = pa.RecordBatch.from_arrays(list(map(pa.array, (keys, values, np.zeros_like(keys)))), schema=_SCHEMA)
+    times = np.ones_like(keys)
+    times[0] = first
+    batch = pa.RecordBatch.from_arrays(list(map(pa.array, (keys, values, times))), schema=_SCHEMA)
     leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
     return prepare(set_late_apart(batch, "ts", None), leaf)
 

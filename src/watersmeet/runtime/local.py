@@ -19,6 +19,7 @@ from watersmeet.adapt.settings import MemorySettings
 from watersmeet.kernel.prepare import cut, prepare, set_late_apart
 from watersmeet.kernel.rows import concat
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.batch import BatchContext, StreamReport, TaskReport, commit_batch, context_of
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
@@ -62,6 +63,7 @@ class LocalRun:
         late: Folder | None = None,
         memory: MemorySettings | None = None,
     ) -> None:
+        keep_freed_memory()
         self.plan = plan
         self.keeper = MemoryKeeper(plan, checkpoint, memory)
         self.checkpoint = checkpoint
