@@ -25,9 +25,8 @@ from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import ChosenPlan, choose_plan
-from watersmeet.optimize.estimates import HashProbes
 from watersmeet.optimize.flows import estimate_source, flows
-from watersmeet.optimize.query_graph import Statistics, graph_of
+from watersmeet.optimize.query_graph import Statistics, graph_of, model_for
 from watersmeet.plan.explain import explain_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
@@ -118,7 +117,7 @@ class _Explained:
 
     def _choose(self, plan: str) -> ChosenPlan:
         # No calibration here: a query over small tables would be done before it.
-        return choose_plan(self.query, plan, self.statistics, model=HashProbes(machine_costs(measure=False)))
+        return choose_plan(self.query, plan, self.statistics, model=model_for(self.query, machine_costs(measure=False)))
 
     def explain(self, plan: str = "auto") -> str:
         """How the query would run, as text."""

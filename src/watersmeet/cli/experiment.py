@@ -23,12 +23,12 @@ from watersmeet.experiments.figures import require_matplotlib
 from watersmeet.experiments.paced import CpuClock
 from watersmeet.experiments.page import write_page
 from watersmeet.experiments.plan_runs import run_sets
-from watersmeet.experiments.plans import SETTINGS, Setting
+from watersmeet.experiments.plans import SETTINGS, Setting, bind_query
 from watersmeet.experiments.plans_page import TERMINAL_COLUMNS, make_page, terminal_rows
 from watersmeet.experiments.spill import FULL as FULL_SPILL
 from watersmeet.experiments.spill import QUICK as QUICK_SPILL
 from watersmeet.experiments.spill_runs import REPEATS, run_all
-from watersmeet.optimize import HashProbes
+from watersmeet.optimize.query_graph import model_for
 from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.clock import Clock, WallClock
 
@@ -85,7 +85,8 @@ def _run_plans(args: argparse.Namespace) -> int:
     folder = _folder(args.out)
     require_matplotlib()
     prices = machine_costs(_say)
-    outcomes = run_sets(settings, HashProbes(prices), args.seconds, CLOCKS[args.clock](), _say)
+    model = model_for(bind_query(settings[0]), prices)  # the predicates of all sets are alike
+    outcomes = run_sets(settings, model, args.seconds, CLOCKS[args.clock](), _say)
     page = write_page(make_page(outcomes, prices, _machine(), args.clock), folder, "plans")
     plans = [plan for outcome in outcomes for plan in outcome.plans]
     if any(plan.disturbed for plan in plans):

@@ -242,11 +242,13 @@ def _row_bytes(setting: Setting, stream: str) -> float:
 def predict(setting: Setting, plan: PlannedTree, model: CostModel) -> Cost:
     """What the plan should cost: CPU in cores where the model's prices are seconds, memory in bytes.
 
-    Batches cost something however few their rows, which is small here and not in the plan's cost.
+    Batches cost something however few their rows, which is not in the plan's cost: all keys come up in each, and so the
+    rows of every state are gathered.
     """
     price = cost(plan, make_graph(setting), model)
-    batches = BATCHES_A_WINDOW / setting.width
-    return Cost(price.cpu + model.constants.batch * batches * len(plan.orders), price.memory)
+    constants = model.constants
+    a_batch = constants.batch * len(plan.orders) + constants.gather * predict_rows(setting, plan)
+    return Cost(price.cpu + a_batch * BATCHES_A_WINDOW / setting.width, price.memory)
 
 
 def predict_rows(setting: Setting, plan: PlannedTree) -> float:

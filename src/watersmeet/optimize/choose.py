@@ -33,7 +33,17 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.tree import Join, Tree, can_spill, check_tree, choose_tree, join_by_key, left_deep, mjoin
 
 # Seconds of CPU, as `runtime/calibration.py` measured them on the build machine; for where nobody measures.
-STANDARD = CostConstants(insert=180e-9, delete=0.0, join=25e-9, probe=45e-9, compare=39e-9, send=32e-9, batch=2e-3)
+STANDARD = CostConstants(
+    insert=60e-9,
+    delete=0.0,
+    join=25e-9,
+    probe=180e-9,
+    compare=26e-9,
+    operation=1.5e-9,
+    send=34e-9,
+    batch=3e-3,
+    gather=100e-9,
+)
 STANDARD_MODEL: CostModel = HashProbes(STANDARD)
 
 ALIKE = 1.05

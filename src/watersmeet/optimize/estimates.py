@@ -60,8 +60,11 @@ class CostConstants:
     join: float = 1.0  # C_j: make one result of a probe, intermediate or final
     probe: float = 1.0  # hash: look one row's key up in a state
     compare: float = 0.0  # check a predicate on a pair of rows: in nested loops any, else those with the same hash
+    operation: float = 0.0  # on such a pair, each step of arithmetic that the predicate takes before its comparison
     send: float = 0.0  # hand one row on to another slot
-    batch: float = 0.0  # one join of one batch, however few its rows; not part of a plan's cost, which knows no batches
+    # Of each batch, and so not part of a plan's cost, which knows no batches:
+    batch: float = 0.0  # one join, however few its rows
+    gather: float = 0.0  # a row of a state with a key that comes up in the batch, however often
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

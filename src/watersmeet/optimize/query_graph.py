@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from watersmeet.errors import JobError, did_you_mean
-from watersmeet.model.expressions import Expr, aliases_of, columns_of
+from watersmeet.model.expressions import Column, Expr, Literal, aliases_of, children, columns_of
 from watersmeet.model.statistics import Measured, PairCounts
 from watersmeet.model.streams import Range
+from watersmeet.optimize.estimates import CostConstants, HashProbes
 from watersmeet.plan.join_graph import JoinGraph, PairKey
 from watersmeet.plan.query import Query
 
@@ -197,3 +198,17 @@ def _pair(query: Query, text: str) -> Edge:
             hint=(did_you_mean(unknown[0], query.aliases) if unknown else None) or 'For example "A B" = 0.01.',
         )
     return frozenset(names)
+
+
+def model_for(query: Query, constants: CostConstants) -> HashProbes:
+    """The hash-based kernel with these prices, where a pair costs what it takes to check a predicate of this query."""
+    if not query.predicates:
+        return HashProbes(constants)
+    steps = sum(_operations(expr) - 1 for expr in query.predicates) / len(query.predicates)
+    return HashProbes(replace(constants, compare=constants.compare + steps * constants.operation))
+
+
+def _operations(expr: Expr) -> int:
+    """How many functions and casts an expression applies."""
+    own = 0 if isinstance(expr, Column | Literal) else 1
+    return own + sum(map(_operations, children(expr)))

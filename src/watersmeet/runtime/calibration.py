@@ -1,13 +1,13 @@
 """The cost constants of this machine, in seconds of CPU: measured once in a second or two, and kept in a file.
 
 The real kernel is timed on small joins that do mostly one thing: rows that find no partner (insert, probe), pairs with
-the same key that fail a predicate (compare), pairs that become results (join), rows that expire (delete), rows that go
-on to another slot (send), and batches of hardly any rows (batch). With these constants and rates per second, an
-estimated CPU cost is a number of cores.
+the same key that fail a predicate of one step or of three (compare, operation), pairs that become results (join), rows
+that expire (delete), rows that go on to another slot (send), batches of hardly any rows (batch), and many rows of a
+state that meet few (gather). With these constants and rates per second, an estimated CPU cost is a number of cores.
 
-Limits: the constants are those of narrow rows (three columns of 8 bytes) and of one comparison for each pair, in
-batches of some 10,000 rows. Wider rows, dearer predicates and very small batches cost more. What Spark adds around
-the kernel (reading, shuffles, starting tasks) is not in them.
+Limits: the constants are those of narrow rows (three columns of 8 bytes) in batches of some 10,000 rows. Wider rows,
+text and very small batches cost more. What Spark adds around the kernel (reading, shuffles, starting tasks) is not in
+them.
 
 The file lies under the user's cache folder (XDG_CACHE_HOME), or where WATERSMEET_COSTS says.
 """
@@ -47,12 +47,14 @@ from watersmeet.runtime.local_sources import RowsSource
 
 BATCH_ROWS = 20_000
 BATCHES = 8
+SEGMENTS = 10  # that the rows of a state lie in
 REPEAT = 3  # the fastest counts: other work on the machine only ever adds
 
 _SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
 _LONG = timedelta(hours=1)
 _PLAIN = "SELECT A.v, B.v AS w FROM A [RANGE 1 HOUR], B [RANGE 1 HOUR] WHERE A.k = B.k"
 _PICKY = f"{_PLAIN} AND A.v < B.v"
+_DEARER = f"{_PLAIN} AND abs(A.v - B.v) < 3"  # two more steps, for as many pairs
 _SHORT = _PLAIN.replace("1 HOUR", "2 SECONDS")
 
 
@@ -83,11 +85,14 @@ def measure_costs() -> CostConstants:
     plain, picky = _plan_of(_PLAIN), _plan_of(_PICKY)
     rows = BATCH_ROWS * BATCHES * 2
     enter = _fastest(lambda: _run(plain)) / rows
-    probe = _step_seconds(plain, keys=BATCH_ROWS, apart=True) / BATCH_ROWS
+    probe = _step_seconds(plain, BATCH_ROWS, 1, apart=True) / BATCH_ROWS
     per_key = 100  # rows of each key on each side
     pairs = BATCH_ROWS * per_key
-    compare = _step_seconds(picky, keys=BATCH_ROWS // per_key, apart=False, passing=False) / pairs
-    join = _step_seconds(plain, keys=BATCH_ROWS // per_key, apart=False) / pairs
+    keys = BATCH_ROWS // per_key
+    join = _step_seconds(plain, keys, per_key) / pairs
+    compare = _step_seconds(picky, keys, per_key) / pairs
+    dearer = _step_seconds(_plan_of(_DEARER), keys, per_key) / pairs
+    gather = _step_seconds(plain, keys, 1) / BATCH_ROWS - join
     delete = _fastest(lambda: _run(_plan_of(_SHORT))) / rows - enter
     return CostConstants(
         insert=max(enter - probe, enter / 10),
@@ -95,7 +100,9 @@ def measure_costs() -> CostConstants:
         join=join,
         probe=probe,
         compare=compare,
+        operation=max(0.0, (dearer - compare) / 2),
         send=_send_seconds(plain) / BATCH_ROWS,
+        gather=max(0.0, gather),
         batch=_fastest(lambda: _run(plain, batches=30, rows=10)) / 30,
     )
 
@@ -163,23 +170,29 @@ def _run(plan: PhysicalPlan, batches: int = BATCHES, rows: int = BATCH_ROWS) -> 
         run.close()
 
 
-def _step_seconds(plan: PhysicalPlan, keys: int, apart: bool, passing: bool = True) -> float:
-    """Seconds of CPU of one step in which `BATCH_ROWS` new rows of A probe as many rows of B, over `keys` keys."""
+def _step_seconds(plan: PhysicalPlan, keys: int, each: int, apart: bool = False) -> float:
+    """Seconds of CPU of one step in which new rows of A, `each` of every key, probe `BATCH_ROWS` rows of B.
+
+    As in a query that has run for a while, the rows of B come from several segments, one in twenty expires in the midst
+    of the new ones, and a predicate, if there is one, is satisfied by one pair in twenty.
+    """
     node = _node(plan)
-    base = np.repeat(np.arange(keys), BATCH_ROWS // keys)
-    new = _arrived(plan, "A", base * 2, 0 if passing else 1, first=0)
-    # One row expires in the midst of the new ones, as rows do in a query with windows, so that all pairs are checked.
-    kept = _arrived(plan, "B", base * 2 + (1 if apart else 0), 1 if passing else 0, first=1 - microseconds(_LONG))
-    segment = Indexed.of(kept)
+    source = np.random.default_rng(0)
+    probing = np.repeat(np.arange(keys), each) * 2
+    new = _arrived(plan, "A", probing, source.integers(0, 100, keys * each), source.integers(0, 1000, keys * each))
+    base = np.repeat(np.arange(keys), BATCH_ROWS // keys) * 2
+    times = np.where(source.random(BATCH_ROWS) < 0.05, 500 - microseconds(_LONG), 0)
+    values = np.full(BATCH_ROWS, 5)
+    segments = [
+        Indexed.of(_arrived(plan, "B", base[rows] + (1 if apart else 0), values[rows], times[rows]))
+        for rows in np.split(source.permutation(BATCH_ROWS), SEGMENTS)
+    ]
     nothing = concat([], node.inputs[1].state.schema)
-    return _fastest(lambda: _seconds(lambda: join_step(node, [new, nothing], [[], [segment]])))
+    return _fastest(lambda: _seconds(lambda: join_step(node, [new, nothing], [[], segments])))
 
 
-def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, value: int, first: int = 1) -> pa.RecordBatch:
-    """Rows as they arrive at the port of an input, hashed and sorted, with the event time 1 but for the `first`."""
-    values = np.full(len(keys), value, dtype=np.int64)
-    times = np.ones_like(keys)
-    times[0] = first
+def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, values: Int64Array, times: Int64Array) -> pa.RecordBatch:
+    """Rows as they arrive at the port of an input, hashed and sorted."""
     batch = pa.RecordBatch.from_arrays(list(map(pa.array, (keys, values, times))), schema=_SCHEMA)
     leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
     return prepare(set_late_apart(batch, "ts", None), leaf)
@@ -188,7 +201,8 @@ def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, value: int, first
 def _send_seconds(plan: PhysicalPlan) -> float:
     state = _node(plan).inputs[0].state
     source = np.random.default_rng(0)
-    rows = _arrived(plan, "A", source.integers(0, 1 << 40, BATCH_ROWS), value=0)
+    nothing = np.zeros(BATCH_ROWS, dtype=np.int64)
+    rows = _arrived(plan, "A", source.integers(0, 1 << 40, BATCH_ROWS), nothing, nothing)
     rows = take(rows, source.permutation(BATCH_ROWS))  # what a join puts out is not in the order of the next key
     routing = Routing.even(30, 2)
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from watersmeet.errors import JobError
 from watersmeet.optimize.choose import ChosenPlan, choose_plan, show_considered
 from watersmeet.optimize.cost import NO_LIMITS, Limits
-from watersmeet.optimize.estimates import CostModel, HashProbes
-from watersmeet.optimize.query_graph import Statistics
+from watersmeet.optimize.estimates import CostModel
+from watersmeet.optimize.query_graph import Statistics, model_for
 from watersmeet.optimize.strategies import STRATEGIES
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
@@ -51,7 +51,7 @@ def lay_out_run(query: Query, chosen: ChosenPlan, watched: bool, layout: Layout 
 
 def _model(query: Query, report: Callable[[str], None]) -> CostModel:
     # Two inputs leave nothing to choose; their one plan can be priced with what is known already.
-    return HashProbes(machine_costs(report, measure=len(query.aliases) > 2))
+    return model_for(query, machine_costs(report, measure=len(query.aliases) > 2))
 
 
 def _recorded_plan(
