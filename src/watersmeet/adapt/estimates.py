@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from watersmeet.adapt.view import MemoryView
+from watersmeet.adapt.view import ColdView, MemoryView
 
 
 def matching(combinations: float, inputs: int, unique: float) -> float:
@@ -61,6 +61,14 @@ def owed_results(generations: Sequence[Sequence[int]], unique: float) -> float:
         return 0.0
     together = math.prod(sum(rows) for rows in zip(*generations, strict=True))
     return matching(together - sum(map(math.prod, generations)), len(generations[0]), unique)
+
+
+def emitted_bytes(view: MemoryView, cold: ColdView) -> float:
+    """What a merge of the group adds to the states above it. The results of the root are kept nowhere."""
+    operator = view.operator(cold.operator)
+    if operator.depth == 0:
+        return 0.0
+    return owed_results(cold.generations, cold.unique) * sum(operator.row_bytes)
 
 
 def global_share(view: MemoryView, operator: str, group: int) -> float:

@@ -26,7 +26,8 @@ The dissertation [Zhu06, ch. 4] is the case of one window W. Departures, each ne
 5. Eq. for C'(R_1) in ch. 5.1 lacks the factor r_1 that its own T(R_1) has; costs here hold it.
 
 Limits: predicates are independent; an expired row is taken to leave at once (lateness and batches keep rows longer);
-intermediate rows in flight are not memory; what it costs to move rows between slots is `moves.py`'s to say.
+intermediate rows in flight are not memory; what it costs to move rows between slots is `moves.py`'s to say, and it
+takes all of them to be sent, though a routed join leaves out those that it can tell to find nothing.
 """
 
 from __future__ import annotations

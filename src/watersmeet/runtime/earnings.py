@@ -8,6 +8,7 @@ groups by.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ class Earnings:
         """New rows of the inputs of a join."""
         for place, batch in enumerate(new):
             if batch.num_rows:
-                self._of(node.id).arrivals[place][:] += self._count(_upper_bits(batch))
+                self._of(node.id).arrivals[place][:] += self._count(hashes(batch))
                 row_bytes = batch.nbytes / batch.num_rows
                 for operator, counts in self._below(batch):
                     self._of(operator).inter_bytes[:] += counts * row_bytes
@@ -42,7 +43,7 @@ class Earnings:
         """The results of a join, counted as they go by."""
         for chunk in chunks:
             if chunk.num_rows:
-                self._of(node.id).local[:] += self._count(_upper_bits(chunk))
+                self._of(node.id).local[:] += self._count(hashes(chunk))
             yield chunk
 
     def emitted(self, root: Node | None, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -50,7 +51,7 @@ class Earnings:
         for chunk in chunks:
             if chunk.num_rows:
                 if root is not None:
-                    self._of(root.id).traced[:] += self._count(_upper_bits(chunk))
+                    self._of(root.id).traced[:] += self._count(hashes(chunk))
                 for operator, counts in self._below(chunk):
                     self._of(operator).traced[:] += counts
             yield chunk
@@ -67,14 +68,10 @@ class Earnings:
             if name in self._operator_of:
                 yield self._operator_of[name], self._count(batch.column(name).to_numpy())
 
-    def _count(self, cells: np.ndarray[tuple[int], np.dtype[np.uint16]]) -> Floats:
-        """Values of 16 bits by group."""
+    def _count(self, cells: np.ndarray[tuple[int], np.dtype[np.unsignedinteger[Any]]]) -> Floats:
+        """Hashes, or their upper 16 bits, by group."""
         step = max(1, len(cells) // SAMPLE)
         sample = cells[::step]
-        group = (sample.astype(np.int64) * self.groups) >> 16
-        counts = np.bincount(group, minlength=self.groups)
+        upper = (sample >> np.uint64(48) if sample.dtype == np.uint64 else sample).astype(np.int64)
+        counts = np.bincount((upper * self.groups) >> 16, minlength=self.groups)
         return np.asarray(counts * (len(cells) / len(sample)), dtype=np.float64)
-
-
-def _upper_bits(batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
-    return (hashes(batch) >> np.uint64(48)).astype(np.uint16)

@@ -14,6 +14,7 @@ from typing import Any
 
 from watersmeet import faults
 from watersmeet.adapt.decisions import MergeGroup, SpillGroups
+from watersmeet.adapt.estimates import emitted_bytes
 from watersmeet.adapt.policies.merge.clean_up import clean_up
 from watersmeet.adapt.policies.merge.state_manager import MergePace, choose_merge
 from watersmeet.adapt.policies.spill import find_spill_policy
@@ -86,8 +87,9 @@ class MemoryKeeper:
     def clean_up(self, ended: bool = False) -> list[GroupKey]:
         """The next groups to merge so that nothing is owed in the end; none when nothing is.
 
-        Those of one operator, lowest first, and no more at once than fits into the budget. Where the input has `ended`,
-        nothing more will come to that operator, so all that it has in memory makes room for what is read.
+        Those of one operator, lowest first, and no more at once than fits into the budget, what is read and what should
+        be emitted. Where the input has `ended`, nothing more will come to that operator, so all that it has in memory
+        makes room for them.
         """
         owing = self.owed()
         if not owing:
@@ -98,8 +100,9 @@ class MemoryKeeper:
             self._commit(closed)
         view = self._view()
         budget = self.settings.budget_bytes or CLEAN_UP_BYTES
-        left = max(budget - self.manifest.active_bytes, budget // 4)
-        sizes = {cold.key: cold.bytes for cold in view.cold}
+        left: float = max(budget - self.manifest.active_bytes, budget // 4)
+        # What a merge emits goes into memory above it, beside what it reads.
+        sizes = {cold.key: cold.bytes + emitted_bytes(view, cold) for cold in view.cold}
         chosen: list[MergeGroup] = []
         for entry in clean_up(view):
             if (entry.operator, entry.group) in lowest:
