@@ -41,10 +41,10 @@ class GroupObservation:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "arrivals": [_plain(entry) for entry in self.arrivals],
-            "local": _plain(self.local),
-            "traced": _plain(self.traced),
-            "inter_bytes": _plain(self.inter_bytes),
+            "arrivals": [_whole(entry) for entry in self.arrivals],
+            "local": _whole(self.local),
+            "traced": _whole(self.traced),
+            "inter_bytes": _whole(self.inter_bytes),
         }
 
     @classmethod
@@ -121,6 +121,11 @@ def _array(values: Sequence[float]) -> Floats:
 
 def _nested(value: Any) -> Any:
     return [_nested(entry) for entry in value] if isinstance(value, tuple) else _plain(value)
+
+
+def _whole(values: Floats) -> list[int]:
+    result: list[int] = np.rint(values).astype(np.int64).tolist()
+    return result
 
 
 def _plain(values: Floats) -> list[float]:

@@ -18,7 +18,7 @@ from watersmeet.model.group_figures import Floats, GroupObservation
 from watersmeet.plan.physical import Node, PhysicalPlan
 
 # Rows of a batch that are looked at, evenly spaced; enough to tell hundreds of groups apart over a few batches.
-SAMPLE = 8192
+SAMPLE = 4096
 
 
 class Earnings:
