@@ -188,12 +188,12 @@ def commit_batch(
     updates += [AddSegment(segment) for task in tasks for segment in task.added]
     updates += [ReleaseGroups(name, groups) for task in tasks for name, groups in task.released]
     updates.append(FinishBatch(record))
+    after = apply_all(updates, table.manifest)
+    updates += expire(context.plan, after, _watermarks_after(context, streams))
     updates.append(ObserveBatch(_measured(table.manifest, streams, tasks)))
     if context.upkeep is not None:
         seen = _seen(context, tasks)
         updates.append(ObserveGroups(context.batch, context.upkeep, {name: e.to_json() for name, e in seen.items()}))
-    after = apply_all(updates, table.manifest)
-    updates += expire(context.plan, after, _watermarks_after(context, streams))
     before = context.batch if context.round else context.batch - 1
     return table.commit([AtVersion(table.manifest.version), AfterBatch(before)], updates)
 
