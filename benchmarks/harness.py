@@ -42,6 +42,7 @@ class Ran:
     stopped: bool  # its time was up
     peak_rss_bytes: int
     peak_pss_bytes: int
+    largest_pss_bytes: int  # of one process
     load_before: float  # the machine's load average when it began: above 0.5, others were using it
     log: str  # the end of what it said on standard error, if it failed
 
@@ -66,6 +67,7 @@ class MemoryWatch(threading.Thread):
         self.ended = threading.Event()
         self.peak_rss = 0
         self.peak_pss = 0
+        self.largest_pss = 0
 
     def run(self) -> None:
         samples = 0
@@ -75,7 +77,9 @@ class MemoryWatch(threading.Thread):
                 try:
                     rss += process.memory_info().rss
                     if samples % self.PSS_EVERY == 0:
-                        pss += _pss(process.pid)
+                        own = _pss(process.pid)
+                        pss += own
+                        self.largest_pss = max(self.largest_pss, own)
                 except (psutil.Error, OSError):
                     continue  # ended while we looked
             self.peak_rss, self.peak_pss = max(self.peak_rss, rss), max(self.peak_pss, pss)
@@ -154,6 +158,7 @@ def run_contender(
         stopped.is_set() and not complete,
         watch.peak_rss,
         watch.peak_pss,
+        watch.largest_pss,
         load,
         "" if complete or stopped.is_set() else _tail(log),
     )
