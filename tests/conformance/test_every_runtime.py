@@ -216,35 +216,85 @@ def test_a_function_that_fails_gets_the_same_merges_again_under_the_same_id(spar
     assert sum(kept.values(), Counter()) == case.answer().rows
 
 
-@pytest.mark.spark
-def test_a_run_that_does_not_end_pays_on_drain(spark: Any, tmp_path: Path) -> None:
+def start_endless(spark: Any, case: Conformance, folder: Path, **options: Any) -> Any:
+    """A run with a budget that waits for more rows when it has read all."""
+    writer = spark_query(spark, case, folder).writeStream.format("parquet")
+    writer.options(path=str(folder / "out"), checkpointLocation=str(folder / "ck"), slots=2, groups=10)
+    writer.options(plan=case.plan, memory=BUDGET, **options)
+    return writer.trigger(processingTime="100 milliseconds").start()
+
+
+def wait_for(what: Callable[[], bool], seconds: int = 60) -> None:
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def owing(spark: Any, tmp_path: Path) -> Conformance:
+    """A case of which a run has read all that there is; then it was stopped, and owes results."""
     case = named("a bushy tree")
     case.write(tmp_path)
-    count = max(map(len, case.batches.values()))
-
-    def start() -> Any:
-        writer = spark_query(spark, case, tmp_path).writeStream.format("parquet")
-        writer.options(path=str(tmp_path / "out"), checkpointLocation=str(tmp_path / "ck"), slots=2, groups=10)
-        writer.options(plan=case.plan, memory=BUDGET, merge="off")
-        return writer.trigger(processingTime="100 milliseconds").start()
-
-    run = start()
-    for _ in range(600):
-        if run.lastProgress is not None and run.lastProgress["batch"] == count - 1:
-            break
-        time.sleep(0.1)
+    last = max(map(len, case.batches.values())) - 1
+    run = start_endless(spark, case, tmp_path, merge="off")
+    wait_for(lambda: run.lastProgress is not None and run.lastProgress["batch"] == last)
     run.stop()
     run.awaitTermination()
     assert run.lastProgress["owed_groups"], "to stop pays nothing"
     assert counted(read(tmp_path / "out")) < case.answer().rows
-    run = start()
+    return case
+
+
+@pytest.mark.spark
+def test_a_run_that_does_not_end_pays_on_drain(spark: Any, owing: Conformance, tmp_path: Path) -> None:
+    run = start_endless(spark, owing, tmp_path, merge="off")
     try:
         run.drain()
         assert run.isActive
         assert run.lastProgress["owed_groups"] == {}
-        assert counted(read(tmp_path / "out")) == case.answer().rows
+        assert counted(read(tmp_path / "out")) == owing.answer().rows
     finally:
         run.stop()
+
+
+@pytest.mark.spark
+def test_silent_sources_do_not_stop_merges(spark: Any, owing: Conformance, tmp_path: Path) -> None:
+    before = counted(read(tmp_path / "out"))
+    run = start_endless(spark, owing, tmp_path)
+    try:
+        wait_for(lambda: run.lastProgress is not None and run.lastProgress["rows_merged"] > 0)
+        during = counted(read(tmp_path / "out"))
+        assert before < during <= owing.answer().rows
+        chosen = [entry for entry in run.decisions() if entry["decision"] == "MergeGroup"]
+        assert any("memory gives" in entry["reason"] for entry in chosen)
+        assert all(entry.numInputRows == 0 for entry in run.streamingQuery.recentProgress), "no row has come"
+        run.drain()
+    finally:
+        run.stop()
+    assert counted(read(tmp_path / "out")) == owing.answer().rows
+
+
+@pytest.mark.spark
+def test_a_damaged_cold_file_is_told_and_nothing_is_lost(spark: Any, owing: Conformance, tmp_path: Path) -> None:
+    files = sorted((tmp_path / "ck").rglob("*.arrow"))
+    whole = {path: path.read_bytes() for path in files}
+    for path, content in whole.items():
+        path.write_bytes(content[: len(content) // 2])
+
+    def pay() -> None:
+        run = start_endless(spark, owing, tmp_path, merge="off")
+        try:
+            run.drain()
+        finally:
+            run.stop()
+
+    with pytest.raises(WatersmeetError, match="segment"):
+        pay()
+    for path, content in whole.items():
+        path.write_bytes(content)
+    pay()
+    assert counted(read(tmp_path / "out")) == owing.answer().rows
 
 
 @pytest.mark.spark
