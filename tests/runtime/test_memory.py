@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -28,10 +29,10 @@ from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
 from watersmeet.runtime.local_sources import RowsSource
 from watersmeet.runtime.memory import MemoryKeeper
 from watersmeet.runtime.memory_view import ROW_BYTES, view_memory
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.manifest import BatchRecord, Manifest
 from watersmeet.state.segment_files import MemorySegments
 from watersmeet.state.table import Table
-from watersmeet.state.updates import UNITED, CloseGroups, ObserveGroups, apply, apply_all
+from watersmeet.state.updates import UNITED, CloseGroups, FinishBatch, ObserveGroups, apply, apply_all
 
 GROUPS = 8
 PLAN = chain_plan()
@@ -173,6 +174,19 @@ def test_the_clean_up_reads_no_more_at_once_than_fits() -> None:
         budget: len(keeper_of(manifest, MemorySettings(budget)).clean_up()) for budget in (1, 600, 1000, 100_000, None)
     }
     assert sizes == {1: 1, 600: 3, 1000: 5, 100_000: GROUPS, None: GROUPS}, "200 bytes a group, and one at least"
+
+
+def test_the_clean_up_allows_for_what_it_emits() -> None:
+    """J1 is below J2: what its merges emit stays in memory. How much that is, it learns from round to round."""
+    rows = [piece(PLAN, f"{name}{number}", name, ALL, 0, rows=10, cold=number) for name in "AB" for number in range(2)]
+    keyed = [replace(entry, group_keys=(1,) * GROUPS) for entry in rows]  # so each generation owes the other 200 rows
+    manifest = manifest_of(PLAN, *keyed, closed={"J1": dict.fromkeys(range(GROUPS), 2)})
+    sizes = {budget: len(keeper_of(manifest, MemorySettings(budget)).clean_up()) for budget in (5000, 10_000, 100_000)}
+    assert sizes == {5000: 1, 10_000: 2, 100_000: GROUPS}, "400 bytes a group read, 4,000 emitted"
+    keeper = keeper_of(manifest, MemorySettings(5000))
+    keeper.clean_up()
+    keeper.checkpoint.table.commit([], [FinishBatch(BatchRecord(0, 0, 0, 0, rows_merged=20, round=1))])
+    assert len(keeper.clean_up()) == 6, "a tenth of what was expected came: 400 bytes emitted"
 
 
 def test_nothing_is_cleaned_up_where_nothing_is_owed() -> None:

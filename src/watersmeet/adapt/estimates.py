@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from watersmeet.adapt.view import ColdView, MemoryView
+from watersmeet.adapt.view import MemoryView
 
 
 def matching(combinations: float, inputs: int, unique: float) -> float:
@@ -63,12 +63,10 @@ def owed_results(generations: Sequence[Sequence[int]], unique: float) -> float:
     return matching(together - sum(map(math.prod, generations)), len(generations[0]), unique)
 
 
-def emitted_bytes(view: MemoryView, cold: ColdView) -> float:
-    """What a merge of the group adds to the states above it. The results of the root are kept nowhere."""
-    operator = view.operator(cold.operator)
-    if operator.depth == 0:
-        return 0.0
-    return owed_results(cold.generations, cold.unique) * sum(operator.row_bytes)
+def kept_bytes(view: MemoryView, operator: str) -> float:
+    """What a result of the operator adds to the states above it. Those of the root are kept nowhere."""
+    found = view.operator(operator)
+    return sum(found.row_bytes) if found.depth > 0 else 0.0
 
 
 def global_share(view: MemoryView, operator: str, group: int) -> float:

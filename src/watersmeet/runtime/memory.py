@@ -14,7 +14,7 @@ from typing import Any
 
 from watersmeet import faults
 from watersmeet.adapt.decisions import MergeGroup, SpillGroups
-from watersmeet.adapt.estimates import emitted_bytes
+from watersmeet.adapt.estimates import kept_bytes, owed_results
 from watersmeet.adapt.policies.merge.clean_up import clean_up
 from watersmeet.adapt.policies.merge.state_manager import MergePace, choose_merge
 from watersmeet.adapt.policies.spill import find_spill_policy
@@ -44,6 +44,9 @@ class MemoryKeeper:
         self.settings = settings or MemorySettings()
         self._batch_seconds = 1.0
         self._decided: list[Mapping[str, Any]] = []
+        # Of the clean-up: the operator of the last round with the results expected of it, and what became of such.
+        self._expected: tuple[str, float] | None = None
+        self._come_true: dict[str, float] = {}
         self._check_steps()
 
     @property
@@ -91,18 +94,22 @@ class MemoryKeeper:
         be emitted. Where the input has `ended`, nothing more will come to that operator, so all that it has in memory
         makes room for them.
         """
+        self._learn()
         owing = self.owed()
         if not owing:
             return []
-        lowest = {key for key in owing if key[0] == owing[0][0]}
-        everything = {(owing[0][0], group) for group in range(self.manifest.routing.groups)}
+        operator = owing[0][0]
+        lowest = {key for key in owing if key[0] == operator}
+        everything = {(operator, group) for group in range(self.manifest.routing.groups)}
         if closed := self._close(everything if ended else lowest):
             self._commit(closed)
         view = self._view()
         budget = self.settings.budget_bytes or CLEAN_UP_BYTES
         left: float = max(budget - self.manifest.active_bytes, budget // 4)
         # What a merge emits goes into memory above it, beside what it reads.
-        sizes = {cold.key: cold.bytes + emitted_bytes(view, cold) for cold in view.cold}
+        kept = kept_bytes(view, operator) * self._come_true.get(operator, 1.0)
+        emitted = {cold.key: owed_results(cold.generations, cold.unique) for cold in view.cold if cold.key in lowest}
+        sizes = {cold.key: cold.bytes + kept * emitted[cold.key] for cold in view.cold if cold.key in lowest}
         chosen: list[MergeGroup] = []
         for entry in clean_up(view):
             if (entry.operator, entry.group) in lowest:
@@ -110,7 +117,16 @@ class MemoryKeeper:
                 if chosen and left < 0:
                     break
                 chosen.append(entry)
+        self._expected = operator, sum(emitted[entry.operator, entry.group] for entry in chosen)
         return self.prepare_merges(chosen)
+
+    def _learn(self) -> None:
+        """See how many of the results expected of the last round came: estimates know no windows and no predicates."""
+        record = self.manifest.batch
+        if self._expected is not None and record is not None and record.round:
+            operator, expected = self._expected
+            self._come_true[operator] = max(record.rows_merged, 1) / max(expected, 1.0)
+        self._expected = None
 
     def _view(self) -> MemoryView:
         settings = self.settings
