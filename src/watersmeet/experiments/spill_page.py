@@ -271,33 +271,35 @@ UPKEEP = (
     "files both times. Given is the median over pairs of runs of the CPU time with figures over that without."
 )
 
-# From runs beside the command's, most with one seed and some at other scales and budgets, as the text says. Shown where
-# a claim of the kind did not come out.
+# From runs beside the command's, with the seeds that the text says. Shown where a claim of the kind did not come out.
 WHY: Mapping[Kind, str] = {
-    "penalty": "Penalty behind global. Seen in the runs: the penalty charges a group for what it makes others "
-    "store. Every result of the first join is stored above it, so its groups are charged for nearly the whole "
-    "state, and its share of memory falls from spill to spill: with ratios 3, 1, 1 from 27 to 7 % of the budget, "
-    "where global-output leaves it 23 %. That saves spills, as the paper says; that it also costs the results is "
-    "likely, and was not tested by itself. Ruled out (one seed): charges that outlive intermediate results spilled "
-    "meanwhile; charged for those in memory alone, results stay the same within 1 %. Open: whether it is our "
-    "independent columns, with which groups of one join hardly differ in results for each intermediate one, while "
-    "the paper's example has groups that do. With columns of C and D opposed and ratios 3, 1, 1 penalty was 6 % "
-    "behind, or 15 % with a tuple range of 1, and 4 % with partners that differ 16 times, not 4 (one seed each, "
-    "other scales and budgets); independent columns gave 5 to 10 % over four seeds, so this decides nothing. With "
-    "tuple ranges of 3, 1.5, 1 and 0.5 times the rows and a budget of 25 % (one seed each, the last at half the "
-    "size) penalty was 1, 4, 11 and 17 % behind, and with 0.5 and the other ratios 37 and 36 %. It was clearly "
-    "ahead once, by 8 %: with ratios 1, 3, 3, opposed columns and a tuple range of 1.",
+    "penalty": "Penalty behind global. Over six seeds it was 6 to 11 % behind with ratios 3, 1, 1, between 2 % behind "
+    "and 5 % ahead with 1, 3, 3, and between 7 % behind and level with 3, 2, 3; with the first and the last "
+    "it spilled less often, as in the paper. Two things work against it, each seen by a variant of the policy "
+    "(three seeds each). Between joins: every result of the first join is stored above it, so the penalty "
+    "charges its groups for nearly the whole state, which the joins above are charged for as well, and could "
+    "spill; with 3, 1, 1 the first join is left 18 % of the memory where global leaves it 27 %. With the "
+    "penalty scaled so that it moves nothing between joins, half of the loss is gone there (0 to 8 % behind). "
+    "To favour the first join instead, by a factor of two, loses as much (4 to 12 %): global's own shares are "
+    "near the best. Within a join: groups with many results of the query are those with many intermediate "
+    "ones, so to divide by these levels out what tells groups apart; with 3, 2, 3 that alone costs 4 to 14 %. "
+    "Ruled out: charges that outlive intermediate results spilled meanwhile (charged for those in memory "
+    "alone, results stay the same within 1 %, four seeds), and data that lacks the paper's example: with "
+    "groups of four times the intermediate results for as many results of the query, penalty is 6 to 11 % "
+    "behind, too (three seeds). In the paper a spill takes time, and penalty has three in four of global's; "
+    "on this clock it takes none.",
     "local": "Global level with local, with ratios 1, 3, 3. Results are few there, and in the first 6 of 13 spills, "
-    "until minute 29, global-output chooses among groups of which none has had a result of the query: it spills the "
-    "largest of them; local-output does so in its first 3. Whether that is the cause was not tested. With three "
-    "other seeds local is 17 % and 4 % ahead of global and 4 % behind. Penalty and global are level with 1, 3, 3 "
-    "and with 3, 2, 3: with other seeds penalty is between 5 % behind and 5 % ahead. With 3, 1, 1 it is 5 to 10 % "
-    "behind, and local 60 %, with every seed.",
-    "clean-up": "The time of clean-ups. Over these runs it grows with the groups that are merged, and with how "
-    "often each was spilled, more than with rows: at the report's own size a million rows take a tenth of a second. "
-    "So bottom-up, which spills least often, is cleaned up soonest although it owes more rows than the global "
-    "policies; and low output first, which spills many small groups, takes as long as high output first for a sixth "
-    "of the rows. The report's clean-ups took 0.14 and 0.36 ms for each row, on disks and in Java.",
+    "until minute 29, global-output chooses among groups of which none has had a result of the query: it "
+    "spills the largest of them; local-output does so in its first 3. Whether that is the cause was not "
+    "tested. Over six seeds local is between 2 % behind and 47 % ahead of global there; with 3, 1, 1 it is 57 "
+    "to 66 % behind, and with 3, 2, 3 between 4 and 18 %.",
+    "clean-up": "The time of clean-ups. Over these runs it grows with the rounds that it takes, and with how often "
+    "each group was spilled, more than with rows: at the report's own size a million rows take a tenth of a "
+    "second. A round reads and emits what fits into the budget, a megabyte here, and half of its time goes "
+    "into the account of a thousand groups. So bottom-up, which spills least often, does not take longest, "
+    "although it owes more rows than the global policies; and low output first, which spills many small "
+    "groups, takes as long as high output first for a sixth of the rows. The report's clean-ups took 0.14 and "
+    "0.36 ms for each row, on disks and in Java.",
 }
 
 
