@@ -10,11 +10,13 @@ EXTRAS := spark,demo,test,lint,bench
 
 # Passed on to pytest and to the programs, as in: make test PYTEST_ARGS="-k window", make demo DEMO_ARGS="--seconds 20"
 PYTEST_ARGS ?=
+# Test files that run side by side; one with Spark takes a core and a GB.
+TEST_PROCESSES ?= 2
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 
 SOURCES := src tests benchmarks
-PYTEST := $(BIN)/python -m pytest --durations=10 --durations-min=1
+PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --durations=10 --durations-min=1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-spark lint fmt golden bench clean

@@ -9,13 +9,13 @@ import resource
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from small_disk import small_disk
 from small_jobs import SmallJob, check_message, checked_main, rows_of, write_rows
 from watersmeet.cli.main import main
 from watersmeet.state import segment_files
@@ -201,21 +201,6 @@ def large_answer() -> Counter[tuple[Any, ...]]:
     return Counter((row["k"], row["v"], row["v"]) for row in rows)
 
 
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Callable[[], None]]:
-    """`folder` on a filesystem of its own; yields a function that makes room on it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a small filesystem needs root")
-    try:
-        yield lambda: subprocess.run(["mount", "-o", "remount,size=50m", str(folder)], check=True) and None
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
 @pytest.mark.parametrize("folder, size", [("ck", "300k"), ("ck", "12k"), ("ck", "8k"), ("out", "100k"), ("late", "8k")])
 def test_a_full_disk(folder: str, size: str, large_job: SmallJob, capsys: pytest.CaptureFixture[str]) -> None:
     """Segments and the manifest (ck), results (out) and late rows (late) find no room; with room, the run goes on."""
@@ -223,14 +208,14 @@ def test_a_full_disk(folder: str, size: str, large_job: SmallJob, capsys: pytest
         large_job.spoil("[sink]", f'[sink]\nlate = "{large_job.home}/late"')
         late = [{**row, "k": -1, "ts": -1} for row in full_rows(0)]
         write_rows(large_job.input("A", 2), [*late, *full_rows(2)])
-    with small_disk(large_job.home / folder, size) as make_room:
+    with small_disk(large_job.home / folder, size) as resize:
         err = checked_main(large_job, capsys, 1, "cannot ")
         assert "No space left on device" in err
         assert "hint: Free some space and start the run again" in err
         assert large_job.answer() <= large_answer()
         if (large_job.checkpoint / "state" / "snapshots").exists() and size != "8k":
             assert main(["state", "ls", str(large_job.checkpoint)]) == 0
-        make_room()
+        resize("50m")
         large_job.finish()
         assert large_job.answer() == large_answer()
 

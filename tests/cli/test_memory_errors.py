@@ -8,14 +8,14 @@ import random
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from small_disk import small_disk, used_kilobytes
 from small_jobs import SmallJob, checked_main, write_rows
 from watersmeet.cli.main import main
 from watersmeet.config import load_job
@@ -199,30 +199,6 @@ def large_job(tmp_path: Path) -> SmallJob:
 def large_answer() -> Counter[tuple[Any, ...]]:
     rows = [large_rows(number) for number in range(BATCHES)]
     return Counter((key, first[key]["v"], second[key]["v"]) for key in range(ROWS) for first in rows for second in rows)
-
-
-@contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Callable[[str], None]]:
-    """`folder` on a filesystem of its own; yields a function that gives it another size."""
-    folder.mkdir(parents=True, exist_ok=True)
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a small filesystem needs root")
-
-    def resize(size: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
-
-    try:
-        yield resize
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-def used_kilobytes(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return (found.f_blocks - found.f_bfree) * found.f_frsize // 1024
 
 
 LARGE_BUDGET = ("run.memory=30000", "run.groups=20", "adapt.merge=off")

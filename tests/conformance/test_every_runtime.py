@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ import pytest
 
 import watersmeet as wm
 from conformance_cases import CASES, Conformance, named
+from small_disk import small_disk, used_kilobytes
 from strategies import counted
 from watersmeet.cli.run import runner
 from watersmeet.config import load_job
@@ -246,6 +248,14 @@ def owing(spark: Any, tmp_path: Path) -> Conformance:
     return case
 
 
+def pay(spark: Any, case: Conformance, folder: Path) -> None:
+    run = start_endless(spark, case, folder, merge="off")
+    try:
+        run.drain()
+    finally:
+        run.stop()
+
+
 @pytest.mark.spark
 def test_a_run_that_does_not_end_pays_on_drain(spark: Any, owing: Conformance, tmp_path: Path) -> None:
     run = start_endless(spark, owing, tmp_path, merge="off")
@@ -276,24 +286,31 @@ def test_silent_sources_do_not_stop_merges(spark: Any, owing: Conformance, tmp_p
 
 
 @pytest.mark.spark
+def test_a_full_disk_is_told_and_nothing_is_lost(spark: Any, owing: Conformance, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    (tmp_path / "ck").rename(whole)
+    with small_disk(tmp_path / "ck", "50m") as resize:
+        shutil.copytree(whole, tmp_path / "ck", dirs_exist_ok=True)
+        resize(f"{used_kilobytes(tmp_path / 'ck') + 8}k")
+        with pytest.raises(ResourceError, match="No space left on device"):
+            pay(spark, owing, tmp_path)
+        resize("50m")
+        pay(spark, owing, tmp_path)
+    assert counted(read(tmp_path / "out")) == owing.answer().rows
+
+
+@pytest.mark.spark
 def test_a_damaged_cold_file_is_told_and_nothing_is_lost(spark: Any, owing: Conformance, tmp_path: Path) -> None:
     files = sorted((tmp_path / "ck").rglob("*.arrow"))
     whole = {path: path.read_bytes() for path in files}
     for path, content in whole.items():
         path.write_bytes(content[: len(content) // 2])
 
-    def pay() -> None:
-        run = start_endless(spark, owing, tmp_path, merge="off")
-        try:
-            run.drain()
-        finally:
-            run.stop()
-
     with pytest.raises(WatersmeetError, match="segment"):
-        pay()
+        pay(spark, owing, tmp_path)
     for path, content in whole.items():
         path.write_bytes(content)
-    pay()
+    pay(spark, owing, tmp_path)
     assert counted(read(tmp_path / "out")) == owing.answer().rows
 
 

@@ -107,6 +107,13 @@ def test_a_batch_that_left_too_much_is_followed_by_a_spill(
     assert keeper.taken() == [], "they are told once"
 
 
+def test_a_run_that_begins_with_too_much_spills_before_its_first_batch() -> None:
+    keeper = keeper_of(manifest_of(PLAN, *HELD), MemorySettings(400))
+    keeper.before_batch()
+    assert sum(map(len, cold_groups(keeper.manifest).values())) == 4
+    assert keeper.manifest.active_bytes == 400
+
+
 def test_a_routed_join_that_outgrows_the_budget_is_reported() -> None:
     query = bind(CHAIN, STREAMS)
     plan = lay_out(query, choose_tree(query, "mjoin"))

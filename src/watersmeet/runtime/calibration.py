@@ -47,7 +47,7 @@ from watersmeet.runtime.local_sources import RowsSource
 
 BATCH_ROWS = 20_000
 BATCHES = 8
-SEGMENTS = 10  # that the rows of a state lie in
+SEGMENTS = 4  # that the rows of a state lie in
 REPEAT = 3  # the fastest counts: other work on the machine only ever adds
 
 _SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])

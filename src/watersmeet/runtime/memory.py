@@ -42,6 +42,7 @@ class MemoryKeeper:
         self.plan = plan
         self.checkpoint = checkpoint
         self.settings = settings or MemorySettings()
+        self._begun = False
         self._batch_seconds = 1.0
         self._decided: list[Mapping[str, Any]] = []
         # Of the clean-up: the operator of the last round with the results expected of it, and what became of such.
@@ -65,6 +66,9 @@ class MemoryKeeper:
 
     def before_batch(self) -> list[GroupKey]:
         """Do what is forced before the next batch; the groups to merge in it."""
+        if not self._begun:
+            self._stay_inside()  # an earlier run may have died before it did, or have had a larger budget
+        self._begun = True
         merges: list[MergeGroup] = []
         for step in self.settings.forced:
             if step.at_batch == self.manifest.last_batch + 1:
@@ -76,7 +80,13 @@ class MemoryKeeper:
 
     def after_batch(self, seconds: float) -> None:
         """Spill if the active state has outgrown its budget."""
-        self._batch_seconds = seconds
+        record = self.manifest.batch
+        if record is None or not record.round:
+            self._batch_seconds = seconds  # of a batch, not of merges between batches: so are the figures of groups
+        self._begun = True
+        self._stay_inside()
+
+    def _stay_inside(self) -> None:
         budget = self.settings.budget_bytes
         active = self.manifest.active_bytes
         if budget is None or self.settings.spill == OFF or active <= budget * self.settings.spill_at:
