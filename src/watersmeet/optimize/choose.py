@@ -34,15 +34,15 @@ from watersmeet.plan.tree import Join, Tree, can_spill, check_tree, choose_tree,
 
 # Seconds of CPU, as `runtime/calibration.py` measured them on the build machine; for where nobody measures.
 STANDARD = CostConstants(
-    insert=160e-9,
+    insert=180e-9,
     delete=0.0,
     join=25e-9,
     probe=85e-9,
-    compare=26e-9,
-    operation=1.5e-9,
+    compare=27e-9,
+    operation=2e-9,
     send=35e-9,
     batch=3e-3,
-    gather=85e-9,
+    gather=140e-9,
 )
 STANDARD_MODEL: CostModel = HashProbes(STANDARD)
 

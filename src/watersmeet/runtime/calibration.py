@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
@@ -47,8 +48,9 @@ from watersmeet.runtime.local_sources import RowsSource
 
 BATCH_ROWS = 20_000
 BATCHES = 8
-SEGMENTS = 4  # that the rows of a state lie in
-REPEAT = 3  # the fastest counts: other work on the machine only ever adds
+SEGMENTS = 10  # that the rows of a state lie in
+FEW_SEGMENTS = 4  # after `BATCHES` batches
+REPEAT = 3  # the median counts: runs will have the same machine, with what else it does
 
 _SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
 _LONG = timedelta(hours=1)
@@ -84,8 +86,8 @@ def measure_costs() -> CostConstants:
     keep_freed_memory()
     plain, picky = _plan_of(_PLAIN), _plan_of(_PICKY)
     rows = BATCH_ROWS * BATCHES * 2
-    enter = _fastest(lambda: _run(plain)) / rows
-    probe = _step_seconds(plain, BATCH_ROWS, 1, apart=True) / BATCH_ROWS
+    enter = _typical(lambda: _run(plain)) / rows
+    probe = _step_seconds(plain, BATCH_ROWS, 1, apart=True, segments=FEW_SEGMENTS) / BATCH_ROWS
     per_key = 100  # rows of each key on each side
     pairs = BATCH_ROWS * per_key
     keys = BATCH_ROWS // per_key
@@ -93,7 +95,7 @@ def measure_costs() -> CostConstants:
     compare = _step_seconds(picky, keys, per_key) / pairs
     dearer = _step_seconds(_plan_of(_DEARER), keys, per_key) / pairs
     gather = _step_seconds(plain, keys, 1) / BATCH_ROWS - join
-    delete = _fastest(lambda: _run(_plan_of(_SHORT))) / rows - enter
+    delete = _typical(lambda: _run(_plan_of(_SHORT))) / rows - enter
     return CostConstants(
         insert=max(enter - probe, enter / 10),
         delete=max(delete, 0.0),
@@ -103,7 +105,7 @@ def measure_costs() -> CostConstants:
         operation=max(0.0, (dearer - compare) / 2),
         send=_send_seconds(plain) / BATCH_ROWS,
         gather=max(0.0, gather),
-        batch=_fastest(lambda: _run(plain, batches=30, rows=10)) / 30,
+        batch=_typical(lambda: _run(plain, batches=30, rows=10)) / 30,
     )
 
 
@@ -170,7 +172,7 @@ def _run(plan: PhysicalPlan, batches: int = BATCHES, rows: int = BATCH_ROWS) -> 
         run.close()
 
 
-def _step_seconds(plan: PhysicalPlan, keys: int, each: int, apart: bool = False) -> float:
+def _step_seconds(plan: PhysicalPlan, keys: int, each: int, apart: bool = False, segments: int = SEGMENTS) -> float:
     """Seconds of CPU of one step in which new rows of A, `each` of every key, probe `BATCH_ROWS` rows of B.
 
     As in a query that has run for a while, the rows of B come from several segments, one in twenty expires in the midst
@@ -183,12 +185,12 @@ def _step_seconds(plan: PhysicalPlan, keys: int, each: int, apart: bool = False)
     base = np.repeat(np.arange(keys), BATCH_ROWS // keys) * 2
     times = np.where(source.random(BATCH_ROWS) < 0.05, 500 - microseconds(_LONG), 0)
     values = np.full(BATCH_ROWS, 5)
-    segments = [
+    pieces = [
         Indexed.of(_arrived(plan, "B", base[rows] + (1 if apart else 0), values[rows], times[rows]))
-        for rows in np.split(source.permutation(BATCH_ROWS), SEGMENTS)
+        for rows in np.split(source.permutation(BATCH_ROWS), segments)
     ]
     nothing = concat([], node.inputs[1].state.schema)
-    return _fastest(lambda: _seconds(lambda: join_step(node, [new, nothing], [[], segments])))
+    return _typical(lambda: _seconds(lambda: join_step(node, [new, nothing], [[], pieces])))
 
 
 def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, values: Int64Array, times: Int64Array) -> pa.RecordBatch:
@@ -210,7 +212,7 @@ def _send_seconds(plan: PhysicalPlan) -> float:
         pieces: Mapping[int, pa.RecordBatch] = dict(cut(keyed(rows, state.key_fields, state.fields), routing))
         return [merge_sorted([piece], state.schema) for piece in pieces.values()]
 
-    return _fastest(lambda: _seconds(work))
+    return _typical(lambda: _seconds(work))
 
 
 def _seconds(work: Callable[[], Iterable[object]]) -> float:
@@ -221,5 +223,5 @@ def _seconds(work: Callable[[], Iterable[object]]) -> float:
     return time.process_time() - begin
 
 
-def _fastest(timed: Callable[[], float]) -> float:
-    return min(timed() for _ in range(REPEAT))
+def _typical(timed: Callable[[], float]) -> float:
+    return statistics.median(timed() for _ in range(REPEAT))
