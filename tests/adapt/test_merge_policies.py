@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adapt.views import LOWER, ROOT, group, memory, views
 from watersmeet.adapt.estimates import owed_results
 from watersmeet.adapt.policies.merge import MergePace, choose_merge, clean_up
-from watersmeet.adapt.policies.merge.state_manager import disk_throughput, fits_buffer, memory_throughput
+from watersmeet.adapt.policies.merge.state_manager import disk_throughput, fits_buffer, fits_memory, memory_throughput
 from watersmeet.adapt.view import ColdView, MemoryView, OperatorView
 
 PACE = MergePace(disk_rows=10.0)
@@ -111,6 +111,21 @@ def test_a_silent_query_never_overruns() -> None:
     assert fits_buffer(memory(group("J1", 0)), "J2", 10**9, MergePace(1.0, buffer_rows=1.0))
 
 
+@pytest.mark.parametrize(
+    ("operator", "budget", "fits"),
+    [
+        pytest.param("J1", 960, True, id="16 rows of 18 bytes are three tenths of 960"),
+        pytest.param("J1", 959, False, id="and more of 959"),
+        pytest.param("J1", None, True, id="no budget"),
+        pytest.param("J2", 1, True, id="results of the query are kept nowhere"),
+    ],
+)
+def test_what_is_emitted_must_fit_into_memory_above(operator: str, budget: int | None, fits: bool) -> None:
+    view = memory(budget_bytes=budget, cold=(entry := cold(operator, 1, *MUCH),))
+    assert fits_memory(view, entry, PACE) is fits
+    assert (choose_merge(view, PACE) is not None) is fits
+
+
 def test_a_group_that_fits_is_taken_in_place_of_a_better_one_that_does_not() -> None:
     view = memory(BUSY, cold=(cold("J2", 1, (40, 0), (0, 40)), cold("J2", 2, *MUCH)))
     assert choose_merge(view, PACE).group == 1  # type: ignore[union-attr]
@@ -128,6 +143,7 @@ def test_what_is_chosen_beats_memory_and_nothing_better_was_passed(
         (view.operator(entry.operator).depth, entry.operator, -disk_throughput(view, entry), entry.group)
         for entry in view.cold
         if fits_buffer(view, entry.operator, entry.rows, pace)
+        and fits_memory(view, entry, pace)
         and disk_throughput(view, entry) * disk_rows > memory_throughput(view, entry.operator, pace)
     }
     decision = choose_merge(view, pace)

@@ -4,7 +4,8 @@ Walks the plan from the root down, and stops at the first operator at which a me
 second than memory does: results expected per row read, times the rows that can be read a second, against the recent
 output of the operator's groups. There it takes the best cold group. The operators below wait while it is merged; those
 above go on. Rows that come meanwhile must fit where they wait (`fits_buffer`); groups for which they do not are passed
-over.
+over. So are groups whose results would not fit into memory above them (`fits_memory`), of which the paper says nothing:
+what they owe is paid by the clean-up, which goes group by group.
 
 Where the paper leaves things open:
 - memConst is a rate of results there, and multiplies a number of results. Here the recent output is divided by the
@@ -24,7 +25,7 @@ import math
 from dataclasses import dataclass
 
 from watersmeet.adapt.decisions import MergeGroup
-from watersmeet.adapt.estimates import global_share, owed_results
+from watersmeet.adapt.estimates import global_share, kept_bytes, owed_results
 from watersmeet.adapt.view import ColdView, MemoryView
 
 
@@ -35,6 +36,7 @@ class MergePace:
     disk_rows: float  # cold rows that can be read a second (dskConst)
     memory_weight: float = 1.0  # more than 1 favours memory (memConst)
     buffer_rows: float | None = None  # that can wait (BufSpace); None: sources keep their rows until they are asked
+    room: float = 0.3  # share of the budget that results may take above: what a spill makes room for
 
 
 def choose_merge(view: MemoryView, pace: MergePace) -> MergeGroup | None:
@@ -46,7 +48,7 @@ def choose_merge(view: MemoryView, pace: MergePace) -> MergeGroup | None:
             merging = per_row * pace.disk_rows
             if merging <= probing:
                 break
-            if fits_buffer(view, operator.id, group.rows, pace):
+            if fits_buffer(view, operator.id, group.rows, pace) and fits_memory(view, group, pace):
                 reason = (
                     f"merging {group.operator}:{group.group} should give {merging:.4g} results a second, {per_row:.4g} "
                     f"for each of {group.rows} rows read; memory gives {probing:.4g}"
@@ -67,6 +69,14 @@ def disk_throughput(view: MemoryView, cold: ColdView) -> float:
     come_through = view.recent_outputs[cold.operator][1] > 0
     share = global_share(view, cold.operator, cold.group) if come_through else 1.0
     return owed_results(cold.generations, cold.unique) * share / max(1, cold.rows)
+
+
+def fits_memory(view: MemoryView, cold: ColdView, pace: MergePace) -> bool:
+    """Whether what a merge of the group should emit has room in the states above."""
+    if view.budget_bytes is None:
+        return True
+    emitted = owed_results(cold.generations, cold.unique) * kept_bytes(view, cold.operator)
+    return emitted <= pace.room * view.budget_bytes
 
 
 def fits_buffer(view: MemoryView, operator: str, rows: int, pace: MergePace) -> bool:
