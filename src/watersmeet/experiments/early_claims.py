@@ -247,9 +247,9 @@ def _differ(plan: Plan, outcomes: Outcomes, method: Method) -> bool:
 
 WHY_LEADS = (
     "Leads: they come out, but not as an argument for AGF. Nearly all of them is the state manager's, which the other "
-    "methods do without; given to state-spill, it does as much or more (the line on flushing). Their size means "
-    "little: merges take no time on the clock, and how many are made, one for each batch or silent second, is our "
-    "choice."
+    "methods do without; given to state-spill, it does about as much (the line on flushing). Their size means little: "
+    "merges take no time on the clock, and how many are made, one for each batch or silent second and none that emits "
+    "more than 30 % of the memory, is our choice."
 )
 WHY_FLUSHING = (
     "Flushing alone: every join has a key of its own, so what becomes of a result higher up does not depend on the "
@@ -260,8 +260,9 @@ WHY_FLUSHING = (
 )
 WHY_CONVERGING = (
     "Bursts: the state manager merges in busy seconds as in silent ones, so a steady input does not keep it from its "
-    "work. Beyond that we have not found what decides the order: each setting was run with one seed, and with all "
-    "inputs bursty three other seeds gave 34,169, 39,322 and 90,083 results, more than lies between these settings."
+    "work. Beyond that we have not found what decides the order: each setting was run with one seed, and before merges "
+    "were held to the room in memory three other seeds gave 34,169, 39,322 and 90,083 results with all inputs bursty, "
+    "more than lies between these settings."
 )
 WHY_UPKEEP = (
     "Upkeep: with recent, groups to which nothing came in the last batch score 0, most of them while inputs are "
