@@ -1,0 +1,80 @@
+"""The contract on Spark, for drawn queries, plans, budgets and policies: the answer is the oracle's.
+
+A few cases in CI, since each starts a query; `WATERSMEET_EXAMPLES=5000` draws new ones, 25 times as many.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import watersmeet as wm
+from strategies import Case, cases, contract_settings, counted
+from watersmeet.adapt.policies.spill import SPILL_POLICIES
+
+pytestmark = pytest.mark.spark
+
+
+def run(session: Any, case: Case, folder: Path, **options: Any) -> tuple[Counter[tuple[Any, ...]], list[Any]]:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    note(case.text)
+    frames = {}
+    for name, stream in case.streams.items():
+        (folder / name).mkdir()
+        for number, batch in enumerate(stream.record_batches()):
+            path = folder / name / f"{number:03d}.parquet"
+            pq.write_table(pa.Table.from_batches([batch]), path)
+            os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+        reader = session.readStream.schema(from_arrow_schema(stream.schema)).option("maxFilesPerTrigger", 1)
+        frames[name] = reader.format("parquet").load(str(folder / name))
+    events: list[Any] = []
+    writer = wm.sql(case.text, lateness=case.lateness, **frames).writeStream.format("parquet").report(events.append)
+    writer.options(path=str(folder / "out"), checkpointLocation=str(folder / "ck"), plan=case.plan)
+    writer.options(slots=case.slots, groups=case.groups, **options)
+    writer.trigger(availableNow=True).start().awaitTermination()
+    files = sorted((folder / "out").glob("*.parquet"))
+    rows: Counter[tuple[Any, ...]] = Counter()
+    for file in files:
+        rows += counted(pq.read_table(file))
+    return rows, events
+
+
+@contract_settings(6)
+@given(case=cases(largest=4))
+def test_the_answer_is_the_oracles(spark: Any, case: Case) -> None:
+    expected = case.answer()
+    with tempfile.TemporaryDirectory() as folder:
+        rows, events = run(spark, case, Path(folder))
+    assert rows == expected.rows
+    assert events[-1]["rows_late"] == expected.rows_late
+
+
+@contract_settings(4)
+@given(
+    case=cases(largest=3),
+    policy=st.sampled_from([name for name, _ in SPILL_POLICIES]),
+    budget=st.sampled_from([300, 1000, 3000]),
+    merge=st.sampled_from(["state-manager", "off"]),
+)
+def test_any_budget_and_policy_gives_the_same_answer(
+    spark: Any, case: Case, policy: str, budget: int, merge: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        rows, events = run(spark, case, Path(folder), memory=budget, spill=policy, merge=merge)
+    assert rows == case.answer().rows
+    *progress, end = events
+    assert end["rows_out"] == rows.total()
+    routed = any("route" in str(event["decisions"]) for event in progress)
+    for event in progress:
+        assert event["active_bytes"] <= budget or routed, "after a batch the state is inside its budget"
+    assert not progress or progress[-1]["owed_groups"] == {}
