@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from small_disk import small_disk
 from small_jobs import FILES, SmallJob, check_message, rows_of, set_time, write_rows
 
 pytestmark = pytest.mark.spark
@@ -167,19 +168,13 @@ def test_spark_and_our_state_that_do_not_belong_together(run: Run, job: SmallJob
 
 @pytest.mark.parametrize("folder, size", [("out", "12k"), ("ck/state", "24k")])
 def test_a_full_disk(folder: str, size: str, run: Run, job: SmallJob) -> None:
-    home = job.home / folder
-    home.mkdir(parents=True)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(home)], check=False).returncode:
-        pytest.skip("mounting a small filesystem needs root")
-    try:
+    with small_disk(job.home / folder, size) as resize:
         err = check(run(job), 1, "cannot write ")
         assert "No space left on device" in err
         assert "hint: Free some space" in err
         assert job.answer() <= job.expected()
-        subprocess.run(["mount", "-o", "remount,size=50m", str(home)], check=True)
+        resize("50m")
         finish(run, job)
-    finally:
-        subprocess.run(["umount", str(home)], check=True)
 
 
 def test_a_second_run_on_a_live_checkpoint(run: Run, job: SmallJob) -> None:

@@ -89,7 +89,7 @@ class Extent:
     joins: Size
 
 
-# One join is as large as the paper's. Plans of three are smaller, so that all runs together take some three minutes.
+# One join is as large as the paper's. Plans of three are smaller, so that all runs together take some minutes.
 FULL = Extent(Size(scale=5, batches=40, groups=300), Size(scale=1, batches=40, groups=300))
 QUICK = Extent(Size(scale=25, batches=20, groups=60), Size(scale=25, batches=20, groups=60))
 

@@ -38,10 +38,14 @@ class SlotState:
         """The slot's slices of the segments of `state`, as they were before this batch."""
         return [piece for _, pieces in self._load(state) for piece in pieces]
 
+    def rows_held(self, state: State) -> int:
+        """The rows of `state` in all slots, as it was before this batch."""
+        return sum(segment.live_rows for segment in self.context.segments.get(state.name, ()))
+
     def rows_everywhere(self, state: State) -> float:
         """How many times the rows of `state` in this slot go into those of all slots."""
         held = self.context.segments.get(state.name, ())
-        everywhere = sum(segment.live_rows for segment in held)
+        everywhere = self.rows_held(state)
         here = sum(segment.rows_in(self.owned.groups) for segment in held)
         if here:
             return everywhere / here

@@ -225,8 +225,7 @@ class _Task:
         if state is None or rows < LOOK_AHEAD_ROWS:
             return None
         if state.name not in self.ahead:
-            held = sum(segment.live_rows for segment in self.context.segments[state.name])
-            if rows * LOOK_AHEAD_SHARE < held:
+            if rows * LOOK_AHEAD_SHARE < self.state.rows_held(state):
                 return None
             self.ahead[state.name] = self.state.hashes_everywhere(state)
         return self.ahead[state.name]
@@ -236,8 +235,8 @@ class _Task:
         assert exchange.meets is not None
         plan = self.context.plan
         sent = plan.stages[plan.port_stage[exchange.port]].ports[exchange.port]
-        held = sum(segment.live_rows for segment in self.context.segments[exchange.meets.name])
-        self.pairs.append(PairCounts(sent.aliases, exchange.meets.aliases, rows * held))
+        possible = rows * self.state.rows_held(exchange.meets)
+        self.pairs.append(PairCounts(sent.aliases, exchange.meets.aliases, possible))
 
     def tell(self, insert: Insert, rows: pa.RecordBatch) -> None:
         """Let later stages of this slot read rows that this batch adds."""
