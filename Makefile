@@ -10,7 +10,7 @@ EXTRAS := spark,demo,test,lint,bench
 
 # Passed on to pytest and to the programs, as in: make test PYTEST_ARGS="-k window", make demo DEMO_ARGS="--seconds 20"
 PYTEST_ARGS ?=
-# Test files that run side by side; one with Spark takes a core and a GB.
+# Test files that run side by side; 0 for none beside the other, as a debugger needs it.
 TEST_PROCESSES ?= 2
 DEMO_ARGS ?=
 BENCH_ARGS ?=
