@@ -14,12 +14,15 @@ PYTEST_ARGS ?=
 TEST_PROCESSES ?= 2
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+# As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
+EXPERIMENTS ?= plans spill early
+EXPERIMENT_ARGS ?=
 
-SOURCES := src tests benchmarks
+SOURCES := src tests benchmarks experiments
 PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --durations=10 --durations-min=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark lint fmt golden bench clean
+.PHONY: help setup demo test test-fast test-spark lint fmt golden bench experiments clean
 
 ##@ Start here
 help: ## Print this list
@@ -61,10 +64,14 @@ golden: $(STAMP) ## Rewrite tests/golden; look at the diff before you commit it
 bench: setup ## Rows a second, against Spark's own joins and against no join at all (BENCH_ARGS)
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
 
+experiments: $(STAMP) ## Published experiments, each a page in bench-data/experiments (EXPERIMENTS, EXPERIMENT_ARGS)
+	@for name in $(EXPERIMENTS); do \
+	  $(BIN)/python -m experiments $$name --out bench-data/experiments/$$name $(EXPERIMENT_ARGS) || exit; done
+
 ##@ Tidy up
-clean: ## Remove .venv, caches and benchmark data
+clean: ## Remove .venv, caches, and data of benchmarks and experiments
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist bench-data spark-warehouse
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/*.egg-info
 
 # Made anew when pyproject.toml is newer. A .venv that is there is kept, and brought up to date.

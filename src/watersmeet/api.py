@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from watersmeet.adapt.settings import DEFAULT_POLICY, MemorySettings
+from watersmeet.draw.explain import explain_text
+from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import parse_bytes, parse_duration
@@ -27,10 +29,8 @@ from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import ChosenPlan, choose_plan
 from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import Statistics, graph_of, model_for
-from watersmeet.plan.explain import explain_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.plan.picture import draw_plan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.checkpoint import in_memory

@@ -8,9 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from watersmeet.adapt.settings import MemorySettings
-from watersmeet.experiments.budgeted import run_budgeted
-from watersmeet.experiments.early import (
+from experiments.budgeted import run_budgeted
+from experiments.early import (
     AGF,
     AGF_SM,
     GROUPS,
@@ -27,10 +26,11 @@ from watersmeet.experiments.early import (
     own_buckets,
     query_text,
 )
-from watersmeet.experiments.early_claims import check_claims
-from watersmeet.experiments.early_page import make_page, terminal_rows
-from watersmeet.experiments.early_runs import Outcome, Outcomes, lead, run_case, run_cases
-from watersmeet.experiments.page import write_page
+from experiments.early_claims import check_claims
+from experiments.early_page import make_page, terminal_rows
+from experiments.early_runs import Outcome, Outcomes, lead, run_case, run_cases
+from experiments.page import write_page
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.generate.arrivals import key_of
 
 SMALL = Setting(rows=1_000)

@@ -10,8 +10,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from watersmeet.experiments.paced import CpuClock, Pace, Trace, run_paced
-from watersmeet.experiments.plans import SETTINGS, Setting, bind_query, find_plans, lay_out_plan, make_rows, query_text
+from experiments.paced import CpuClock, Pace, Trace, run_paced
+from experiments.plans import SETTINGS, Setting, bind_query, find_plans, lay_out_plan, make_rows, query_text
 from watersmeet.optimize import HashProbes
 from watersmeet.runtime.clock import Clock, VirtualClock
 

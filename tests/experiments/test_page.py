@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet.errors import UserError
-from watersmeet.experiments.figures import Chart, Line, draw
-from watersmeet.experiments.page import (
+from experiments.figures import Chart, Line, draw
+from experiments.page import (
     Code,
     Columns,
     Figure,
@@ -23,6 +22,7 @@ from watersmeet.experiments.page import (
     render,
     write_page,
 )
+from watersmeet.errors import UserError
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

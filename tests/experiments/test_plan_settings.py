@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from watersmeet.experiments.plan_runs import run_set
-from watersmeet.experiments.plans import (
+from experiments.plan_runs import run_set
+from experiments.plans import (
     SETTINGS,
     Setting,
     fill_machine,

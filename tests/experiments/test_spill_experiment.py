@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from watersmeet.adapt.settings import OFF, MemorySettings
-from watersmeet.cli.main import main
-from watersmeet.experiments import spill_runs
-from watersmeet.experiments.budgeted import Course, History, Sample, bind_streams, run_budgeted
-from watersmeet.experiments.spill import (
+from experiments import spill_runs
+from experiments.__main__ import main
+from experiments.budgeted import Course, History, Sample, bind_streams, run_budgeted
+from experiments.spill import (
     ENDS,
     FULL,
     HIGH,
@@ -30,6 +29,7 @@ from watersmeet.experiments.spill import (
     tree_settings,
     uneven,
 )
+from watersmeet.adapt.settings import OFF, MemorySettings
 
 TINY = Size(scale=50, batches=10, groups=30)
 LEAST = Size(scale=100, batches=5, groups=10)
@@ -162,7 +162,7 @@ def test_the_command_writes_one_page_with_all_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("watersmeet.cli.experiment.QUICK_SPILL", Extent(LEAST, LEAST))
-    assert main(["experiment", "spill", "--quick", "--json", "--out", str(tmp_path)]) == 0
+    assert main(["spill", "--quick", "--json", "--out", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     page = (tmp_path / "spill.html").read_text(encoding="utf-8")
     pictures = sorted(path.stem for path in tmp_path.glob("*.png"))

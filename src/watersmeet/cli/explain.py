@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from watersmeet.cli.terminal import tell
 from watersmeet.config import load_job
+from watersmeet.draw.explain import explain_json, explain_text
+from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import graph_of
-from watersmeet.plan.explain import explain_json, explain_text
 from watersmeet.plan.layout import lay_out
-from watersmeet.plan.picture import draw_plan
 from watersmeet.runtime.checkpoint import Layout
 from watersmeet.runtime.planning import plan_run
 

@@ -13,11 +13,11 @@ import traceback
 from contextlib import suppress
 from importlib import metadata
 
-from watersmeet.cli import demo, experiment, explain, generate, run, state
+from watersmeet.cli import demo, explain, generate, run, state
 from watersmeet.errors import InternalError, WatersmeetError
 
 # Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
-VERBS = (run, explain, generate, state, demo, experiment)
+VERBS = (run, explain, generate, state, demo)
 
 TRACE = "WATERSMEET_TRACE"
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -26,7 +26,11 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line `argv`, or that of the process, and return the exit code."""
-    args = make_parser().parse_args(argv)
+    return run_parsed(make_parser().parse_args(argv))
+
+
+def run_parsed(args: argparse.Namespace) -> int:
+    """Call the function that the parser left in `args.run`; whatever it raises becomes a message and an exit code."""
     try:
         code: int = args.run(args)
         sys.stdout.flush()  # so that a reader who has gone shows here, not when the interpreter ends

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from watersmeet.cli.terminal import make_table, output_console, size_text, time_text
+from watersmeet.draw.explain import measured_lines
 from watersmeet.errors import CheckpointError
 from watersmeet.model.distinct import keys_by_group
 from watersmeet.model.routing import GroupRange, count_groups
 from watersmeet.model.segments import Segment
-from watersmeet.plan.explain import measured_lines
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest, StreamProgress
 from watersmeet.state.table import read_versions

@@ -20,14 +20,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from watersmeet.errors import JobError
-from watersmeet.optimize.cost import NO_LIMITS, Cost, Limits, PlannedTree, finish_plan
+from watersmeet.optimize.cost import NO_LIMITS, Cost, Limits, PlannedTree, finish_plan, price_text
 from watersmeet.optimize.dominating import dominating
 from watersmeet.optimize.estimates import CostConstants, CostModel, Estimates, HashProbes, Orders
 from watersmeet.optimize.moves import price_moves
 from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.optimize.shape import from_tree
 from watersmeet.optimize.strategies import EXHAUSTIVE_UP_TO, STRATEGIES, bjtree_init, find_strategy, mjoin_init
-from watersmeet.plan.explain import explain_choice, price_text
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import Join, Tree, can_spill, check_tree, choose_tree, join_by_key, left_deep, mjoin
@@ -106,6 +105,15 @@ def choose_plan(
         alternatives=_shown(considered, chosen, limits),
         statistics=statistics,
     )
+
+
+def explain_choice(query: Query, setting: str) -> str:
+    """Why `plan = setting` gives the tree that `choose_tree` makes of it, as a sentence."""
+    if setting == "left-deep":
+        return "left-deep was asked for: two inputs at a time, in the order of the text"
+    if setting == "mjoin":
+        return "mjoin was asked for: one join over all inputs"
+    return f"the tree {setting} was asked for"
 
 
 def show_considered(

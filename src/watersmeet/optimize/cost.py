@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from watersmeet.errors import JobError
+from watersmeet.model.quantities import bytes_text
 from watersmeet.optimize.estimates import DEFAULT_MODEL, CostModel, Estimates, Orders
 from watersmeet.optimize.mjoin_order import order_node
 from watersmeet.optimize.shape import Shape, from_tree, memory
@@ -42,6 +43,15 @@ class Cost:
 
     def __str__(self) -> str:
         return f"CPU {self.cpu:.4g}, memory {self.memory:.4g}"
+
+
+def price_text(cores: float, memory_bytes: float) -> str:
+    """What a plan costs, for a reader.
+
+    >>> price_text(0.0125, 3_400_000)
+    'CPU 0.0125 cores, memory 3.2 MB'
+    """
+    return f"CPU {cores:.3g} cores, memory {bytes_text(memory_bytes)}"
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.adapt.view import GroupKey
 from watersmeet.config import AdaptConfig
+from watersmeet.draw.explain import explain_text
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, did_you_mean
 from watersmeet.model.quantities import parse_bytes, parse_cores
 from watersmeet.model.routing import Routing
 from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
-from watersmeet.plan.explain import explain_text
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.batch import BatchContext, StreamReport, TaskReport, commit_batch, context_of

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from watersmeet.experiments.budgeted import History, Sample
-from watersmeet.experiments.figures import Chart, Line, draw
-from watersmeet.experiments.page import (
+from experiments.budgeted import History, Sample
+from experiments.figures import Chart, Line, draw
+from experiments.page import (
     Block,
     Code,
     Columns,
@@ -25,7 +25,7 @@ from watersmeet.experiments.page import (
     Table,
     Tone,
 )
-from watersmeet.experiments.spill import (
+from experiments.spill import (
     HIGH,
     JOIN_TEXT,
     LOW,
@@ -37,7 +37,7 @@ from watersmeet.experiments.spill import (
     TREE_TEXT,
     Extent,
 )
-from watersmeet.experiments.spill_runs import Findings, Outcome
+from experiments.spill_runs import Findings, Outcome
 
 PENALTY, GLOBAL, LOCAL, BOTTOM = "global-output-penalty", "global-output", "local-output", "bottom-up"
 UNLIMITED = "no budget"

@@ -16,25 +16,17 @@ from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from watersmeet.model.expressions import Call, Expr, describe
-from watersmeet.model.quantities import UNIT_MICROSECONDS, bytes_text, count_text, microseconds
+from watersmeet.model.quantities import UNIT_MICROSECONDS, count_text, microseconds
 from watersmeet.model.statistics import Measured
 from watersmeet.model.streams import Range, Window
+from watersmeet.optimize.cost import price_text
 from watersmeet.plan.physical import AnyStage, Exchange, Node, PhysicalPlan, RoutedNode, RoutedStage, Stage, State
-from watersmeet.plan.query import Query, QueryInput
+from watersmeet.plan.query import QueryInput
 
 Sizes = Mapping[str, Mapping[str, Any]]  # state name -> {"rows": .., "bytes": ..}, as in a batch event
 
 _SIGNS = {"equal": "=", "not_equal": "<>", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _SIGNS |= {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "AND", "or": "OR"}
-
-
-def explain_choice(query: Query, setting: str) -> str:
-    """Why `plan = setting` gives the tree that `choose_tree` makes of it, as a sentence."""
-    if setting == "left-deep":
-        return "left-deep was asked for: two inputs at a time, in the order of the text"
-    if setting == "mjoin":
-        return "mjoin was asked for: one join over all inputs"
-    return f"the tree {setting} was asked for"
 
 
 class Considered(Protocol):
@@ -79,15 +71,6 @@ def explain_text(
         lines += ["", "measured (of event time; recent batches weigh more):"]
         lines += [f"  {line}" for line in measured_lines(measured)]
     return "\n".join(lines) + "\n"
-
-
-def price_text(cores: float, memory_bytes: float) -> str:
-    """What a plan costs, for a reader.
-
-    >>> price_text(0.0125, 3_400_000)
-    'CPU 0.0125 cores, memory 3.2 MB'
-    """
-    return f"CPU {cores:.3g} cores, memory {bytes_text(memory_bytes)}"
 
 
 def measured_lines(measured: Measured) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from watersmeet.experiments.early import (
+from experiments.early import (
     AGF,
     AGF_SM,
     COMPARED,
@@ -24,7 +24,7 @@ from watersmeet.experiments.early import (
     Plan,
     Setting,
 )
-from watersmeet.experiments.early_runs import Outcomes, lead
+from experiments.early_runs import Outcomes, lead
 
 STABLE = 0.25  # what may lie between the most and the fewest results of a method that is "stable"
 ENOUGH = 100  # results to compare methods by

@@ -11,14 +11,14 @@ from xml.etree import ElementTree
 
 import pytest
 
+from watersmeet.draw import picture
+from watersmeet.draw.explain import find_node
+from watersmeet.draw.picture import draw_plan
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
-from watersmeet.plan import picture
-from watersmeet.plan.explain import find_node
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan, RoutedNode, RoutedStage
-from watersmeet.plan.picture import draw_plan
 from watersmeet.plan.tree import choose_tree
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -56,7 +56,7 @@ def require_matplotlib() -> Any:
     except ModuleNotFoundError:
         raise JobError(
             "experiments need the package matplotlib",
-            hint='Install it with: pip install "watersmeet[experiments]"',
+            hint='Install it with: pip install ".[bench]"',
         ) from None
     return matplotlib
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from watersmeet.experiments.budgeted import History, run_budgeted
-from watersmeet.experiments.early import BATCH_SECONDS, Case, bind_query, count_results, input_bytes, make_rows
+from experiments.budgeted import History, run_budgeted
+from experiments.early import BATCH_SECONDS, Case, bind_query, count_results, input_bytes, make_rows
 from watersmeet.state.manifest import BatchRecord
 
 Say = Callable[[str], None]

@@ -1,4 +1,4 @@
-"""`watersmeet experiment`: a page, a table or JSON, and clear words for what cannot be."""
+"""`python -m experiments`: a page, a table or JSON, and clear words for what cannot be."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet.cli.main import main
-from watersmeet.experiments import plan_runs
-from watersmeet.experiments.plans import Setting
+from experiments import plan_runs
+from experiments.__main__ import main
+from experiments.plans import Setting
 from watersmeet.optimize import CostConstants, CostModel
 
 PANELS = ("queues", "results", "state-bytes", "state-rows")
@@ -31,7 +31,7 @@ def few_copies_and_known_prices(tmp_path_factory: pytest.TempPathFactory, monkey
 
 def test_writes_the_page_and_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    assert main(["experiment", "plans", "--set", "1", "--seconds", "3", "--clock", "cpu", "--out", str(out)]) == 0
+    assert main(["plans", "--set", "1", "--seconds", "3", "--clock", "cpu", "--out", str(out)]) == 0
     captured = capsys.readouterr()
     assert sorted(file.name for file in out.iterdir()) == ["plans.html", *(f"set1-{panel}.png" for panel in PANELS)]
     text = (out / "plans.html").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def test_writes_the_page_and_prints_the_table(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_json_has_the_figures_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["experiment", "plans", "--set", "3,1", "--seconds", "3", "--clock", "cpu", "--json"]
+    command = ["plans", "--set", "3,1", "--seconds", "3", "--clock", "cpu", "--json"]
     assert main([*command, "--out", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["page"] == str(tmp_path / "plans.html")
@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused_before_anything_runs(
     arguments = [argument.format(file=file) for argument in arguments]
     if "--out" not in arguments:
         arguments += ["--out", str(tmp_path / "out")]
-    assert main(["experiment", "plans", *arguments]) == 2
+    assert main(["plans", *arguments]) == 2
     assert capsys.readouterr().err.startswith(words.format(file=file))
     assert not (tmp_path / "out").exists()
 
@@ -87,14 +87,14 @@ def test_without_matplotlib_nothing_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert main(["experiment", "plans", "--out", str(tmp_path)]) == 2
+    assert main(["plans", "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err == (
-        'error: experiments need the package matplotlib\nhint: Install it with: pip install "watersmeet[experiments]"\n'
+        'error: experiments need the package matplotlib\nhint: Install it with: pip install ".[bench]"\n'
     )
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "x"])
 def test_seconds_must_be_above_zero(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["experiment", "plans", "--seconds", seconds])
+        main(["plans", "--seconds", seconds])
     assert f'"{seconds}" is not a number above zero' in capsys.readouterr().err

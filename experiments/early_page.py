@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from watersmeet.experiments.early import (
+from experiments.early import (
     AGF,
     AGF_SM,
     BATCH_SECONDS,
@@ -24,10 +24,10 @@ from watersmeet.experiments.early import (
     Setting,
     query_text,
 )
-from watersmeet.experiments.early_claims import Claim, check_claims
-from watersmeet.experiments.early_runs import Outcome, Outcomes
-from watersmeet.experiments.figures import Chart, Line, draw
-from watersmeet.experiments.page import (
+from experiments.early_claims import Claim, check_claims
+from experiments.early_runs import Outcome, Outcomes
+from experiments.figures import Chart, Line, draw
+from experiments.page import (
     Block,
     Cell,
     Code,

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from watersmeet.draw.explain import explain_json, explain_text
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
-from watersmeet.plan.explain import explain_choice, explain_json, explain_text
+from watersmeet.optimize.choose import explain_choice
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query

@@ -12,10 +12,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from watersmeet.adapt.settings import MemorySettings
-from watersmeet.errors import InternalError
-from watersmeet.experiments.budgeted import History, run_budgeted
-from watersmeet.experiments.spill import (
+from experiments.budgeted import History, run_budgeted
+from experiments.spill import (
     JOIN_RANGE,
     NEVER,
     Extent,
@@ -26,6 +24,8 @@ from watersmeet.experiments.spill import (
     tree_setting,
     tree_settings,
 )
+from watersmeet.adapt.settings import MemorySettings
+from watersmeet.errors import InternalError
 from watersmeet.generate.synthetic import ranged
 
 Say = Callable[[str], None]

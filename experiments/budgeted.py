@@ -24,8 +24,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from experiments.paced import Keep, drop
 from watersmeet.adapt.settings import MemorySettings
-from watersmeet.experiments.paced import Keep, drop
 from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from watersmeet.experiments.paced import Pace, Trace, run_paced
-from watersmeet.experiments.plans import (
+from experiments.paced import Pace, Trace, run_paced
+from experiments.plans import (
     BATCHES_A_WINDOW,
     Setting,
     Verdict,

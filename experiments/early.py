@@ -34,8 +34,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from experiments.budgeted import Course, bind_streams
 from watersmeet.adapt.settings import OFF, MemorySettings
-from watersmeet.experiments.budgeted import Course, bind_streams
 from watersmeet.generate.arrivals import ARRIVALS, below, draw, key_of
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.model.routing import groups_of

@@ -1,7 +1,12 @@
-"""`watersmeet experiment`: runs an experiment of the papers on this machine and writes what it found as a page.
+"""`python -m experiments`: runs an experiment of the papers on this machine and writes what it found as a page.
+
+    python -m experiments plans [--out FOLDER] [--set 1,2,..] [--seconds N] [--clock wall|cpu] [--json]
+    python -m experiments early [--out FOLDER] [--quick] [--json]
+    python -m experiments spill [--out FOLDER] [--quick] [--json]
 
 One sub-command an experiment, from `EXPERIMENTS`. Progress goes to stderr; stdout has the closing table and the path of
-the page or, with `--json`, one JSON object with every figure of the table.
+the page or, with `--json`, one JSON object with every figure of the table. Errors and exit codes are as `watersmeet`
+has them.
 """
 
 from __future__ import annotations
@@ -14,26 +19,23 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from experiments import early, early_claims, early_page, early_runs, spill_page
+from experiments.figures import require_matplotlib
+from experiments.paced import CpuClock
+from experiments.page import write_page
+from experiments.plan_runs import run_sets
+from experiments.plans import SETTINGS, Setting, bind_query
+from experiments.plans_page import TERMINAL_COLUMNS, make_page, terminal_rows
+from experiments.spill import FULL as FULL_SPILL
+from experiments.spill import QUICK as QUICK_SPILL
+from experiments.spill_runs import REPEATS, run_all
+from watersmeet.cli.main import run_parsed
 from watersmeet.cli.terminal import make_table, output_console
 from watersmeet.errors import JobError
-from watersmeet.experiments import early, early_claims, early_page, early_runs, spill_page
-from watersmeet.experiments.figures import require_matplotlib
-from watersmeet.experiments.paced import CpuClock
-from watersmeet.experiments.page import write_page
-from watersmeet.experiments.plan_runs import run_sets
-from watersmeet.experiments.plans import SETTINGS, Setting, bind_query
-from watersmeet.experiments.plans_page import TERMINAL_COLUMNS, make_page, terminal_rows
-from watersmeet.experiments.spill import FULL as FULL_SPILL
-from watersmeet.experiments.spill import QUICK as QUICK_SPILL
-from watersmeet.experiments.spill_runs import REPEATS, run_all
 from watersmeet.optimize.query_graph import model_for
 from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.clock import Clock, WallClock
-
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
 
 CLOCKS: dict[str, Callable[[], Clock]] = {"wall": WallClock, "cpu": CpuClock}
 
@@ -46,13 +48,21 @@ class Experiment:
     run: Callable[[argparse.Namespace], int]
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("experiment", help="run an experiment of the papers, and write a page about it")
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line `argv`, or that of the process, and return the exit code."""
+    return run_parsed(make_parser().parse_args(argv))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments", description="Run an experiment of the papers, and write a page about it."
+    )
     names = parser.add_subparsers(title="experiments", metavar="EXPERIMENT", required=True)
     for experiment in EXPERIMENTS:
         entry = names.add_parser(experiment.name, help=experiment.help, description=experiment.help)
         experiment.add_arguments(entry)
         entry.set_defaults(run=experiment.run)
+    return parser
 
 
 def _add_plans_arguments(parser: argparse.ArgumentParser) -> None:
@@ -208,3 +218,6 @@ EXPERIMENTS = (
         _run_spill,
     ),
 )
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from watersmeet.model.quantities import bytes_text, count_text
-from watersmeet.plan.explain import (
+from watersmeet.draw.explain import (
     classes_text,
     counted,
     expression_text,
@@ -30,8 +29,9 @@ from watersmeet.plan.explain import (
     outgoing,
     window_text,
 )
+from watersmeet.draw.svg import WATER, WATER_LIGHT, Canvas, Style, clean, wrap
+from watersmeet.model.quantities import bytes_text, count_text
 from watersmeet.plan.physical import AnyStage, Node, PhysicalPlan, RoutedNode, RoutedStage, State
-from watersmeet.plan.svg import WATER, WATER_LIGHT, Canvas, Style, clean, wrap
 
 
 class FlowLike(Protocol):

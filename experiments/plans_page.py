@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from watersmeet.experiments.figures import Chart, Line, draw
-from watersmeet.experiments.paced import Sample
-from watersmeet.experiments.page import (
+from experiments.figures import Chart, Line, draw
+from experiments.paced import Sample
+from experiments.page import (
     Block,
     Code,
     Columns,
@@ -20,8 +20,8 @@ from watersmeet.experiments.page import (
     Paragraph,
     Table,
 )
-from watersmeet.experiments.plan_runs import PlanOutcome, SetOutcome, verdict_text
-from watersmeet.experiments.plans import BATCHES_A_WINDOW, CPU_LIMIT, Verdict, predict_state_rows, query_text
+from experiments.plan_runs import PlanOutcome, SetOutcome, verdict_text
+from experiments.plans import BATCHES_A_WINDOW, CPU_LIMIT, Verdict, predict_state_rows, query_text
 from watersmeet.optimize import CostConstants
 
 PLANS = ("mjoin", "bjtree", "hybrid")

@@ -28,8 +28,8 @@ from fractions import Fraction
 
 import pyarrow as pa
 
+from experiments.budgeted import Course, bind_streams
 from watersmeet.adapt.settings import OFF, MemorySettings
-from watersmeet.experiments.budgeted import Course, bind_streams
 from watersmeet.generate.synthetic import (
     KeyColumn,
     Keys,

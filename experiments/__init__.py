@@ -1,0 +1,6 @@
+"""Experiments of the papers, run for real on this machine: `python -m experiments`.
+
+One module an experiment (`plans.py`), with what they share beside it: `paced.py` runs a plan at the pace of its input,
+`figures.py` draws, and `page.py` writes what was found as one HTML page. The package never imports
+this folder, and what is installed does not have it.
+"""
