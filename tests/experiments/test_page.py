@@ -67,5 +67,5 @@ def test_a_chart_is_a_png() -> None:
 
 def test_without_matplotlib_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserError, match=r'pip install "watersmeet\[experiments\]"'):
+    with pytest.raises(UserError, match=r'pip install "\.\[bench\]"'):
         draw(Chart("Title", "seconds", "rows", (), ()))

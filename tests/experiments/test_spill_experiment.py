@@ -161,7 +161,7 @@ def test_low_output_first_is_far_ahead_where_ratios_differ() -> None:
 def test_the_command_writes_one_page_with_all_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("watersmeet.cli.experiment.QUICK_SPILL", Extent(LEAST, LEAST))
+    monkeypatch.setattr("experiments.__main__.QUICK_SPILL", Extent(LEAST, LEAST))
     assert main(["spill", "--quick", "--json", "--out", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     page = (tmp_path / "spill.html").read_text(encoding="utf-8")
