@@ -2,71 +2,103 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, count_groups, expand_ranges, intersect_ranges, subtract_ranges
+
+Counts = npt.NDArray[np.int64]  # by group
 
 
 @dataclass(frozen=True)
 class Segment:
     """An immutable file of rows of one state, sorted by hash, with the groups that it still stands for.
 
-    A group can leave a segment (merged into another, or expired) while the file stays as it is for the others. `born`
+    A group can leave a segment (merged into another, or expired) while the file stays as it is for the others. `written`
     are the groups that the file was written with, and `group_rows` and `group_keys` the rows and the distinct hashes of
     each of them; where these are missing, groups are taken to be of one size.
-    `tier` is "active" (probed by every batch, counted against the budget) or "cold" (read by merges only). A group of
-    an active segment is of its live generation, whose number the manifest knows; a cold segment says its `generation`.
-    All results within a generation have been emitted; results across generations are owed.
+    `tier` is "active" (probed by every batch, counted against the budget) or "cold" (read by merges only). Active rows
+    are of the live generation of their groups; a cold segment says its `generation`, which is `LIVE` for rows that went
+    cold because they expired. All results within a generation have been emitted; results across generations are owed.
 
     A file whose groups are partly active and partly cold has an entry for each part; `file` is its name, that of the
     entry it began as.
     """
 
-    id: str
-    state: str
+    id: SegmentId
+    state: StateName
     rows: int
     bytes: int
     crc32: int
     groups: tuple[GroupRange, ...]
-    born: tuple[GroupRange, ...]
-    min_expiry: int
-    max_expiry: int
-    min_time: int  # the smallest time that a result with one of the rows can have: its newest event time
+    written: tuple[GroupRange, ...]
+    min_expiry_us: int
+    max_expiry_us: int
+    min_time_us: int  # the smallest time that a result with one of the rows can have: its newest event time
     batch: int
-    generation: int = 0
+    generation: Generation = LIVE
     tier: str = "active"
     group_rows: tuple[int, ...] = ()
     group_keys: tuple[int, ...] = ()
-    origin: str = ""  # the entry that the file began as, where that is another one
+    part_of: SegmentId = SegmentId("")  # the entry that the file began as, where that is another one
 
     @property
-    def file(self) -> str:
-        return self.origin or self.id
+    def file(self) -> SegmentId:
+        return self.part_of or self.id
+
+    @property
+    def active(self) -> bool:
+        return self.tier == "active"
 
     @property
     def live_rows(self) -> int:
-        return self.rows if self.groups == self.born else self._rest
+        return self.rows if self.groups == self.written else self._rest
 
     @property
     def live_bytes(self) -> int:
         return round(self.bytes * self.live_rows / self.rows) if self.rows else 0
 
     @cached_property
+    def _held(self) -> tuple[Counts, Counts, Counts]:
+        """The groups that it still stands for and has rows of, with their rows and distinct keys."""
+        numbers = np.array(expand_ranges(self.written), dtype=np.int64)
+        if self.group_rows:
+            rows = np.array(self.group_rows, dtype=np.int64)
+        else:
+            rows = np.full(len(numbers), max(1, self.rows // max(1, len(numbers))), dtype=np.int64)
+        keys = np.array(self.group_keys, dtype=np.int64) if self.group_keys else np.zeros(len(numbers), dtype=np.int64)
+        there = rows > 0
+        if self.groups != self.written:
+            there &= np.isin(numbers, np.array(expand_ranges(self.groups), dtype=np.int64))
+        return numbers[there], rows[there], keys[there]
+
+    def add_rows(self, total: Counts) -> None:
+        """Add its rows by group to `total`."""
+        numbers, rows, _ = self._held
+        total[numbers] += rows
+
+    @property
+    def held_groups(self) -> Counts:
+        """The groups that it has rows of."""
+        return self._held[0]
+
+    @cached_property
     def rows_by_group(self) -> dict[int, int]:
         """The rows of each group that it still stands for, where there are any."""
-        share = max(1, self.rows // max(1, count_groups(self.born)))
-        return self._by_group(self.group_rows or (share,) * count_groups(self.born))
+        numbers, rows, _ = self._held
+        return dict(zip(numbers.tolist(), rows.tolist(), strict=True))
 
     @cached_property
     def keys_by_group(self) -> dict[int, int]:
         """The distinct hashes of each group that it still stands for, as far as they were counted."""
-        return self._by_group(self.group_keys) if self.group_keys else {}
-
-    def _by_group(self, counts: tuple[int, ...]) -> dict[int, int]:
-        held = set(expand_ranges(self.groups))
-        return {g: count for g, count in zip(expand_ranges(self.born), counts, strict=True) if count and g in held}
+        numbers, _, keys = self._held
+        return dict(zip(numbers.tolist(), keys.tolist(), strict=True)) if self.group_keys else {}
 
     @cached_property
     def _rest(self) -> int:
@@ -76,10 +108,10 @@ class Segment:
         """The rows of those of `groups` that the file was written with."""
         if not self.group_rows:
             return round(
-                self.rows * count_groups(intersect_ranges(self.born, groups)) / max(1, count_groups(self.born))
+                self.rows * count_groups(intersect_ranges(self.written, groups)) / max(1, count_groups(self.written))
             )
         total, place = 0, 0
-        for low, high in self.born:
+        for low, high in self.written:
             for first, last in intersect_ranges([(low, high)], groups):
                 total += sum(self.group_rows[place + first - low : place + last - low])
             place += high - low
@@ -88,26 +120,48 @@ class Segment:
     def only(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=intersect_ranges(self.groups, groups))
 
-    def cold(self, groups: tuple[GroupRange, ...], generation: int) -> Segment:
+    def cold(self, groups: tuple[GroupRange, ...], generation: Generation) -> Segment:
         """The entry for `groups` of this one as part of a generation that is cold."""
         part = intersect_ranges(self.groups, groups)
-        name = f"{self.file}~{generation}.{part[0][0]}"
-        return replace(self, id=name, origin=self.file, groups=part, generation=generation, tier="cold")
+        number = "live" if generation == LIVE else str(generation)
+        name = SegmentId(f"{self.file}~{number}.{part[0][0]}")
+        return replace(self, id=name, part_of=self.file, groups=part, generation=generation, tier="cold")
 
     def without(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=subtract_ranges(self.groups, groups))
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "id": self.id,
+            "state": self.state,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "crc32": self.crc32,
+            "groups": self.groups,
+            "written": self.written,
+            "min_expiry_us": self.min_expiry_us,
+            "max_expiry_us": self.max_expiry_us,
+            "min_time_us": self.min_time_us,
+            "batch": self.batch,
+            "generation": self.generation,
+            "tier": self.tier,
+            "group_rows": self.group_rows,
+            "group_keys": self.group_keys,
+            "part_of": self.part_of,
+        }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Segment:
+    def from_json(cls, data: Mapping[str, Any]) -> Segment:
         return cls(
             **{
                 **data,
-                "groups": tuple((low, high) for low, high in data["groups"]),
-                "born": tuple((low, high) for low, high in data["born"]),
+                "groups": ranges_from_json(data["groups"]),
+                "written": ranges_from_json(data["written"]),
                 "group_rows": tuple(data["group_rows"]),
                 "group_keys": tuple(data["group_keys"]),
             }
         )
+
+
+def ranges_from_json(data: Any) -> tuple[GroupRange, ...]:
+    return tuple((low, high) for low, high in data)

@@ -1,11 +1,11 @@
-"""What runs: nodes with their states, and stages with exchanges between them. `plan/layout.py` makes it of a tree.
+"""What runs: joins with their states, and stages with exchanges between them. `plan/layout.py` makes it of a spec.
 
-A *stage* runs as one task for each slot. There are two kinds:
-- a `Stage` (the design's fragment) is a maximal subtree whose joins share one key;
-- a `RoutedStage` is one hop of a multi-way join whose inputs do not share a key: the partial results of all origins
-  meet the states that they probe next, and hop on to the following stage.
+A *stage* runs as one task for each slot. Its kinds have a file each here and a file of the same name wherever something
+is done with them: `fragment.py` (a maximal subtree whose joins share one key) and `hop.py` (one hop of a join whose
+inputs do not). What all kinds have in common is the protocol `Stage`. Stages that do not feed each other are in one
+*wave*, and run side by side.
 
-Rows enter a stage through *ports*. Everything here is frozen data made once for a run; the step of a batch only reads
+Rows enter a stage through *ports*. Everything here is frozen data made once for a track; the step of a batch only reads
 it.
 
 Names of columns inside the engine:
@@ -13,43 +13,51 @@ Names of columns inside the engine:
 - `A.#k0`: input A's term of key class k0, where that is not a plain column;
 - `@A`: event time of input A's row in microseconds; carried only by queries that have a window;
 - `#h`: the 64-bit hash of the key; every batch and segment is sorted by it;
-- `#A+B`: the upper 16 bits of the hash that the row had in the join of A and B; where results are traced.
+- `#A+B`: the upper 16 bits of the hash that the row had in the join of A and B: its lineage, where groups are watched.
 
-A state is named by what it holds (inputs, filters and predicates applied, columns, key), never by the plan that it
-serves, so that two plans which need the same state find it under the same name.
+A state is named by what it holds (inputs, filters and predicates applied, columns, key), and an operator by the states
+that it joins, never by the plan that they serve: two plans which need the same state find it under the same name. What
+rows carry for bookkeeping is no part of a name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import pyarrow as pa
 
 from watersmeet.model.expressions import Column, Expr, columns_of
+from watersmeet.model.ids import Alias, Label, OperatorName, Partitioning, StateName
 from watersmeet.plan.query import Query
+from watersmeet.plan.spec import PlanSpec
 
 HASH_FIELD = "#h"
+
+Fields = tuple[tuple[str, pa.DataType], ...]
 
 
 def time_field(alias: str) -> str:
     return f"@{alias}"
 
 
-def trace_field(aliases: tuple[str, ...]) -> str:
+def lineage_field(aliases: tuple[str, ...]) -> str:
     return f"#{'+'.join(aliases)}"
 
 
 @dataclass(frozen=True)
 class State:
-    """What one input of a node keeps: rows with these columns, hashed on these, until their windows close."""
+    """What one input of a join keeps: rows with these columns, hashed on these, until their windows close."""
 
-    name: str
+    name: StateName
     aliases: tuple[str, ...]
     key_fields: tuple[str, ...]
-    fields: tuple[tuple[str, pa.DataType], ...]
+    fields: Fields
     windows: tuple[tuple[str, int], ...]  # (time field, width in microseconds) of each windowed input in it
     outside: tuple[str, ...]  # names of the streams whose future rows may still join with these
+    partitioning: Partitioning = Partitioning("")
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -61,34 +69,63 @@ class State:
 
 
 @dataclass(frozen=True)
-class NodeInput:
-    """One input of a node: a query input or the node below, and the state that it keeps here."""
+class FromInput:
+    """Rows of an input of the query."""
 
-    source: str  # an alias, or the id of a node
+    alias: Alias
+
+    def __str__(self) -> str:
+        return self.alias
+
+
+@dataclass(frozen=True)
+class FromOperator:
+    """Results of a join below."""
+
+    name: OperatorName
+    label: Label
+
+    def __str__(self) -> str:
+        return self.label
+
+
+Source = FromInput | FromOperator  # as text: what people call it
+
+
+@dataclass(frozen=True)
+class NodeInput:
+    """One input of a join: where its rows come from, and the state that it keeps here."""
+
+    source: Source
     state: State
-    port: int | None  # None when the rows come from a node of the same stage
+    port: int | None  # None when the rows come from a join of the same stage
 
 
 @dataclass(frozen=True)
 class Node:
     """A multi-way join over inputs that share a key."""
 
-    id: str
+    name: OperatorName
+    label: Label
     tree: str
     inputs: tuple[NodeInput, ...]
     orders: tuple[tuple[int, ...], ...]  # for each input, the order in which its rows probe the others
     predicates: tuple[tuple[frozenset[int], Expr], ...]  # with the inputs that each one reads
     exact_hash: bool  # equal hashes mean equal keys, so that keys need not be compared
-    out_fields: tuple[tuple[str, pa.DataType], ...]
-    trace: str | None = None  # the field for the hash that a result had here, if results are traced
+    out_fields: Fields
+    lineage: str | None = None  # the field for the hash that a result had here, where rows carry it
 
     @property
     def aliases(self) -> frozenset[str]:
         return frozenset(alias for entry in self.inputs for alias in entry.state.aliases)
 
     @cached_property
-    def states(self) -> tuple[str, ...]:
+    def states(self) -> tuple[StateName, ...]:
         return tuple(entry.state.name for entry in self.inputs)
+
+    @property
+    def partitioning(self) -> Partitioning:
+        return self.inputs[0].state.partitioning
 
 
 @dataclass(frozen=True)
@@ -101,102 +138,45 @@ class Exchange:
 
     port: int
     key_fields: tuple[str, ...]
-    fields: tuple[tuple[str, pa.DataType], ...]
+    fields: Fields
+    partitioning: Partitioning
     meets: State | None = None
 
 
-@dataclass(frozen=True)
-class Stage:
-    index: int
-    keys: tuple[str, ...]
-    nodes: tuple[Node, ...]  # children before parents; the last one is the root of the stage
-    exchanges: tuple[Exchange, ...]  # none for the stage that emits results
+class Stage(Protocol):
+    """What every kind of stage has."""
 
     @property
-    def states(self) -> tuple[State, ...]:
-        return tuple(entry.state for node in self.nodes for entry in node.inputs)
-
+    def index(self) -> int: ...
     @property
-    def ports(self) -> dict[int, State]:
-        """What arrives at each port of the stage."""
-        return {entry.port: entry.state for node in self.nodes for entry in node.inputs if entry.port is not None}
-
-
-@dataclass(frozen=True)
-class Insert:
-    """New rows that become part of a routed join's state. `read_again_in`: the later stages that need them too."""
-
-    port: int
-    state: State
-    read_again_in: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Probe:
-    """One hop of one origin: the partial results at `port` meet a state.
-
-    `node` is a join of two inputs, the partial result and the state; only the first one ever has new rows. The rows
-    that the state gets in this batch are seen if `sees_new`.
-    """
-
-    origin: int
-    port: int
-    node: Node
-    sees_new: bool
-    exchanges: tuple[Exchange, ...]  # none where results are emitted
-
-    @property
-    def state(self) -> State:
-        return self.node.inputs[1].state
-
-
-@dataclass(frozen=True)
-class RoutedInput:
-    """An input of a routed join: the states that keep it, one for each key that it is probed on, and its route."""
-
-    source: str
-    states: tuple[State, ...]
-    route: tuple[tuple[int, tuple[str, ...]], ...]  # inputs in the order they are probed, with the key classes
-
-
-@dataclass(frozen=True)
-class RoutedNode:
-    """A multi-way join whose inputs do not share a key. Keeps no intermediate results."""
-
-    id: str
-    tree: str
-    inputs: tuple[RoutedInput, ...]
-    predicates: tuple[Expr, ...]
-
-
-@dataclass(frozen=True)
-class RoutedStage:
-    """Hop number `hop` of a routed join, for all origins together."""
-
-    index: int
-    node: RoutedNode
-    hop: int
-    inserts: tuple[Insert, ...]  # in the first hop only
-    probes: tuple[Probe, ...]
-
+    def wave(self) -> int: ...
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
-        return tuple(exchange for probe in self.probes for exchange in probe.exchanges)
+        """None for the stage that emits results."""
 
     @property
     def states(self) -> tuple[State, ...]:
-        return tuple(insert.state for insert in self.inserts)
+        """What it keeps."""
 
     @property
-    def ports(self) -> dict[int, State]:
-        """What arrives at each port of the stage."""
-        return {
-            **{probe.port: probe.node.inputs[0].state for probe in self.probes},
-            **{insert.port: insert.state for insert in self.inserts},
-        }
+    def reads(self) -> tuple[State, ...]:
+        """What it meets new rows with; the states that exchanges look ahead at are among them."""
 
+    @property
+    def ports(self) -> Mapping[int, State]:
+        """What arrives at each port."""
 
-AnyStage = Stage | RoutedStage
+    @property
+    def operators(self) -> tuple[Node, ...]:
+        """The joins in it whose groups can be spilled and merged."""
+
+    @property
+    def meetings(self) -> tuple[tuple[State, ...], ...]:
+        """The states whose rows meet each other, for each join that begins here."""
+
+    @property
+    def title(self) -> Label:
+        """The join that it is a part of."""
 
 
 @dataclass(frozen=True)
@@ -214,38 +194,49 @@ class LeafPort:
 @dataclass(frozen=True)
 class PhysicalPlan:
     query: Query
-    tree: str
-    stages: tuple[AnyStage, ...]
+    spec: PlanSpec
+    stages: tuple[Stage, ...]
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]  # the stage that each port belongs to
 
+    @property
+    def tree(self) -> str:
+        return str(self.spec.tree)
+
     @cached_property
-    def states(self) -> dict[str, State]:
+    def waves(self) -> tuple[tuple[Stage, ...], ...]:
+        """The stages that run side by side, one wave after the other."""
+        last = max(stage.wave for stage in self.stages)
+        return tuple(tuple(stage for stage in self.stages if stage.wave == wave) for wave in range(last + 1))
+
+    @cached_property
+    def states(self) -> dict[StateName, State]:
         return {state.name: state for stage in self.stages for state in stage.states}
 
-    @property
-    def traced(self) -> bool:
-        """Whether rows carry the hashes that results are traced by."""
-        return any(node.trace is not None for node in self.operators.values())
+    @cached_property
+    def operators(self) -> dict[OperatorName, Node]:
+        """The joins whose groups can be spilled, each after those that feed it. Routed joins are not among them."""
+        return {node.name: node for stage in self.stages for node in stage.operators}
 
     @cached_property
-    def operators(self) -> dict[str, Node]:
-        """The joins whose inputs share a key, by id, each after those that feed it. Routed joins are not among them."""
-        return {node.id: node for stage in self.stages if isinstance(stage, Stage) for node in stage.nodes}
+    def operator_of(self) -> dict[StateName, OperatorName]:
+        """For each state of such a join, the join."""
+        return {entry.state.name: node.name for node in self.operators.values() for entry in node.inputs}
 
     @cached_property
-    def operator_of(self) -> dict[str, str]:
-        """For each state of such a join, the id of the join."""
-        return {entry.state.name: node.id for node in self.operators.values() for entry in node.inputs}
+    def labels(self) -> dict[Label, OperatorName]:
+        """What people call these joins."""
+        return {node.label: node.name for node in self.operators.values()}
+
+    def label(self, operator: OperatorName) -> str:
+        """What people call a join; its name where this plan does not have it."""
+        return self.operators[operator].label if operator in self.operators else operator
 
     @cached_property
-    def feeders(self) -> dict[str, tuple[str, ...]]:
+    def feeders(self) -> dict[StateName, tuple[OperatorName, ...]]:
         """For each state, the operators whose results come to meet it, by way of another input of the same join."""
-        nodes: list[list[State]] = [[entry.state for entry in node.inputs] for node in self.operators.values()]
-        routed = {stage.node.id: stage.node for stage in self.stages if isinstance(stage, RoutedStage)}
-        nodes += [[state for entry in node.inputs for state in entry.states] for node in routed.values()]
-        result: dict[str, tuple[str, ...]] = {}
-        for states in nodes:
+        result: dict[StateName, tuple[OperatorName, ...]] = {}
+        for states in (meeting for stage in self.stages for meeting in stage.meetings):
             everything = {alias for state in states for alias in state.aliases}
             for state in states:
                 others = everything - set(state.aliases)

@@ -15,7 +15,7 @@ Keys = tuple[KeyClass, ...]
 
 
 @dataclass(frozen=True)
-class Hop:
+class Visit:
     """A visit to input number `input`: hashed on `keys`, while the equalities in `rest` are checked afterwards."""
 
     input: int
@@ -25,7 +25,7 @@ class Hop:
 
 def choose_routes(
     query: Query, parts: tuple[frozenset[str], ...], orders: tuple[tuple[int, ...], ...]
-) -> tuple[tuple[Hop, ...], ...]:
+) -> tuple[tuple[Visit, ...], ...]:
     """For each of `parts`, its hops through the others: in the order wanted, as far as equalities reach."""
     kept: list[list[Keys]] = [[] for _ in parts]
     routes = []
@@ -38,7 +38,7 @@ def choose_routes(
             keys = max(fitting, key=len) if fitting else shared
             if not fitting:
                 kept[j].append(keys)
-            route.append(Hop(j, keys, tuple(key for key in shared if key not in keys)))
+            route.append(Visit(j, keys, tuple(key for key in shared if key not in keys)))
             bound |= parts[j]
             waiting.remove(j)
         routes.append(tuple(route))

@@ -1,0 +1,45 @@
+"""A fragment: a stage that is a maximal subtree whose joins share one key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from watersmeet.model.ids import Label
+from watersmeet.plan.physical import Exchange, Node, State
+
+
+@dataclass(frozen=True)
+class FragmentStage:
+    index: int
+    wave: int
+    keys: tuple[str, ...]
+    nodes: tuple[Node, ...]  # children before parents; the last one is the root of the stage
+    exchanges: tuple[Exchange, ...]
+
+    @property
+    def root(self) -> Node:
+        return self.nodes[-1]
+
+    @property
+    def title(self) -> Label:
+        return self.root.label
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        return tuple(entry.state for node in self.nodes for entry in node.inputs)
+
+    @property
+    def reads(self) -> tuple[State, ...]:
+        return self.states
+
+    @property
+    def ports(self) -> dict[int, State]:
+        return {entry.port: entry.state for node in self.nodes for entry in node.inputs if entry.port is not None}
+
+    @property
+    def operators(self) -> tuple[Node, ...]:
+        return self.nodes
+
+    @property
+    def meetings(self) -> tuple[tuple[State, ...], ...]:
+        return tuple(tuple(entry.state for entry in node.inputs) for node in self.nodes)

@@ -1,0 +1,96 @@
+"""Lays out a fragment: a subtree whose joins share one key, as one stage."""
+
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+
+from watersmeet.model.expressions import Call, Column, Expr, aliases_of, columns_of
+from watersmeet.model.ids import Alias
+from watersmeet.plan.fragment import FragmentStage
+from watersmeet.plan.layout.walk import Keys, Laid, Walk, has_exact_hash, operator_name, partitioning_of
+from watersmeet.plan.physical import Exchange, FromInput, FromOperator, Node, NodeInput, lineage_field
+from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
+
+
+def lay_fragment(walk: Walk, tree: Join, above: frozenset[Column], exchanges: tuple[Exchange, ...]) -> Laid:
+    """Lay out `tree`, whose root's inputs share a key, and what hangs below it on other keys as stages before it."""
+    fragment = _Fragment(walk, _keys(walk, tree))
+    source = fragment.node(tree, above, is_root=not exchanges)
+    index = len(walk.stages)
+    walk.assign(fragment.ports, index)
+    names = tuple(key.name for key in fragment.keys)
+    walk.stages.append(FragmentStage(index, fragment.wave, names, tuple(fragment.nodes), exchanges))
+    return Laid(source, fragment.wave)
+
+
+def _keys(walk: Walk, tree: Join) -> Keys:
+    return shared_keys(walk.query, tuple(child.aliases for child in tree.children))
+
+
+class _Fragment:
+    """Collects the nodes and ports of one fragment."""
+
+    def __init__(self, walk: Walk, keys: Keys) -> None:
+        self.walk = walk
+        self.keys = keys
+        self.nodes: list[Node] = []
+        self.ports: list[int] = []
+        self.wave = 0
+
+    def node(self, tree: Join, above: frozenset[Column], is_root: bool) -> FromOperator:
+        walk = self.walk
+        parts = tuple(child.aliases for child in tree.children)
+        predicates = self._predicates(tree.aliases, parts)
+        wanted = above | {column for _, expr in predicates for column in columns_of(expr)}
+        inputs: list[NodeInput] = []
+        for child in tree.children:
+            keep = {column for column in wanted if column.alias in child.aliases}
+            keep |= {walk.key_column(key, child.aliases) for key in self.keys}
+            inputs.append(self._input(child, frozenset(keep)))
+        source = FromOperator(operator_name([(entry.state,) for entry in inputs]), walk.new_label())
+        node = Node(
+            name=source.name,
+            label=source.label,
+            tree=str(tree),
+            inputs=tuple(inputs),
+            orders=walk.spec.join(tree).orders,
+            predicates=predicates,
+            exact_hash=has_exact_hash(self.keys),
+            out_fields=walk.fields(tree.aliases, above, timed=walk.timed and not is_root),
+            lineage=lineage_field(walk.in_order(tree.aliases)) if tree.aliases in walk.lineage else None,
+        )
+        self.nodes.append(node)
+        return source
+
+    def _input(self, child: Tree, keep: frozenset[Column]) -> NodeInput:
+        walk = self.walk
+        fields = walk.fields(child.aliases, keep, walk.timed)
+        state = walk.state(child.aliases, self.keys, fields)
+        if isinstance(child, Leaf):
+            port = walk.new_port(self.ports)
+            walk.add_leaf(child.alias, port, state)
+            return NodeInput(FromInput(Alias(child.alias)), state, port)
+        if _keys(walk, child) == self.keys:
+            return NodeInput(self.node(child, keep, is_root=False), state, None)
+        port = walk.new_port(self.ports)
+        below = walk.lay_below(child, keep, (Exchange(port, state.key_fields, fields, partitioning_of(self.keys)),))
+        self.wave = max(self.wave, below.wave + 1)
+        return NodeInput(below.source, state, port)
+
+    def _predicates(
+        self, everyone: frozenset[str], parts: tuple[frozenset[str], ...]
+    ) -> tuple[tuple[frozenset[int], Expr], ...]:
+        """What a node checks beside its key: predicates that become whole here, and equalities that are not keys."""
+
+        def reads(expr: Expr) -> frozenset[int]:
+            return frozenset(i for i, part in enumerate(parts) if aliases_of(expr) & part)
+
+        whole = self.walk.whole(everyone, parts)
+        for key in self.walk.query.keys:
+            if key in self.keys:
+                continue
+            columns = [self.walk.key_column(key, part) for part in parts if key.aliases & part]
+            whole += [Call("equal", pair, pa.bool_()) for pair in itertools.pairwise(columns)]
+        return tuple((reads(expr), expr) for expr in whole)

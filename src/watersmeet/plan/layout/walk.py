@@ -1,0 +1,170 @@
+"""What laying out a plan collects as it walks the tree, and what all kinds of stages need on the way.
+
+Stages below come first, so that they run first. A port belongs to a stage whose index is only known once the stages
+below it are laid out, and is filled in then. Only columns that something above still needs are carried.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from watersmeet.model.expressions import Column, Expr, aliases_of, describe
+from watersmeet.model.ids import Label, OperatorName, Partitioning, StateName
+from watersmeet.model.quantities import microseconds
+from watersmeet.model.streams import Range
+from watersmeet.plan.physical import Exchange, Fields, FromOperator, LeafPort, Stage, State, lineage_field, time_field
+from watersmeet.plan.query import KeyClass, Query
+from watersmeet.plan.spec import PlanSpec
+from watersmeet.plan.tree import Join
+
+Keys = tuple[KeyClass, ...]
+
+_EXACT_TYPES = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_date, pa.types.is_timestamp)
+
+
+def has_exact_hash(keys: Keys) -> bool:
+    """Whether the hash of a key of these classes tells all keys apart (a single value of at most 64 bits)."""
+    return len(keys) == 1 and any(check(keys[0].type) for check in _EXACT_TYPES)
+
+
+def partitioning_of(keys: Keys) -> Partitioning:
+    return Partitioning("+".join(key.name for key in keys))
+
+
+def operator_name(parts: list[tuple[State, ...]]) -> OperatorName:
+    """A join by what it joins: the states of each of its inputs, in any order."""
+    names = sorted("|".join(sorted(state.name for state in states)) for states in parts)
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
+    return OperatorName(f"{'*'.join('+'.join(states[0].aliases) for states in parts)}#{digest}")
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A subtree that has been laid out: its join, and the wave in which its results come."""
+
+    source: FromOperator
+    wave: int
+
+
+LayJoin = Callable[["Walk", Join, frozenset[Column], tuple[Exchange, ...]], Laid]
+
+
+class Walk:
+    """Collects stages and ports."""
+
+    def __init__(self, query: Query, spec: PlanSpec, lay_join: LayJoin) -> None:
+        self.query = query
+        self.spec = spec
+        self.lineage = tuple(map(frozenset, spec.lineage))
+        self.timed = any(isinstance(entry.window, Range) for entry in query.inputs)
+        self.stages: list[Stage] = []
+        self.leaves: list[LeafPort] = []
+        self.port_stage: list[int] = []
+        self.order = {alias: i for i, alias in enumerate(query.aliases)}
+        self._lay_join = lay_join
+        self._labels = 0
+
+    def lay_below(self, tree: Join, above: frozenset[Column], exchanges: tuple[Exchange, ...]) -> Laid:
+        """Lay out a subtree as stages of its own, whose results go through `exchanges`."""
+        return self._lay_join(self, tree, above, exchanges)
+
+    def new_label(self) -> Label:
+        self._labels += 1
+        return Label(f"J{self._labels}")
+
+    def new_port(self, ports: list[int]) -> int:
+        self.port_stage.append(-1)
+        ports.append(len(self.port_stage) - 1)
+        return ports[-1]
+
+    def assign(self, ports: list[int], stage: int) -> None:
+        for port in ports:
+            self.port_stage[port] = stage
+
+    def add_leaf(self, alias: str, port: int, state: State) -> None:
+        computed = tuple(
+            (f"{alias}.#{key.name}", key.term(alias))
+            for key in self.query.keys
+            if alias in key.aliases and not isinstance(key.term(alias), Column)
+        )
+        wanted = {name for name, _ in state.fields}
+        entry = self.query.input(alias)
+        self.leaves.append(
+            LeafPort(
+                alias=alias,
+                stream=entry.stream.name,
+                port=port,
+                filters=entry.filters,
+                computed=tuple((name, expr) for name, expr in computed if name in wanted),
+                state=state,
+            )
+        )
+
+    def key_column(self, key: KeyClass, aliases: frozenset[str]) -> Column:
+        """The column that stands for `key` in rows over `aliases`: that of the first of them in the text."""
+        alias = min(key.aliases & aliases, key=self.order.__getitem__)
+        term = key.term(alias)
+        return term if isinstance(term, Column) else Column(alias, f"#{key.name}", key.type)
+
+    def key_fields(self, keys: Keys, aliases: frozenset[str]) -> tuple[str, ...]:
+        return tuple(self.key_column(key, aliases).field_name for key in keys)
+
+    def fields(self, aliases: frozenset[str], columns: frozenset[Column], timed: bool) -> Fields:
+        """Names and types of rows over `aliases`: event times, `columns`, the keys that joins above will need, lineage."""
+        keep = set(columns)
+        keep |= {
+            self.key_column(key, aliases) for key in self.query.keys if key.aliases & aliases and key.aliases - aliases
+        }
+        in_order = sorted(keep, key=lambda c: (self.order[c.alias], c.name))
+        return (
+            *((time_field(alias), pa.int64()) for alias in self.in_order(aliases) if timed),
+            *((column.field_name, column.type) for column in in_order),
+            *((lineage_field(self.in_order(below)), pa.uint16()) for below in self.lineage if below <= aliases),
+        )
+
+    def in_order(self, aliases: frozenset[str]) -> tuple[str, ...]:
+        return tuple(sorted(aliases, key=self.order.__getitem__))
+
+    def whole(self, everyone: frozenset[str], parts: tuple[frozenset[str], ...]) -> list[Expr]:
+        """The predicates that can be checked once the `parts` of `everyone` are together, and not before."""
+        return [
+            expr
+            for expr in self.query.predicates
+            if aliases_of(expr) <= everyone and not any(aliases_of(expr) <= part for part in parts)
+        ]
+
+    def state(self, inside: frozenset[str], keys: Keys, fields: Fields) -> State:
+        """What is kept of rows over `inside`, hashed on `keys`."""
+        aliases = self.in_order(inside)
+        windows = tuple(
+            (time_field(alias), microseconds(entry.window.width))
+            for alias in aliases
+            if isinstance((entry := self.query.input(alias)).window, Range)
+        )
+        outside = tuple(dict.fromkeys(entry.stream.name for entry in self.query.inputs if entry.alias not in inside))
+        key_fields = self.key_fields(keys, inside)
+        name = self._state_name(aliases, key_fields, fields)
+        return State(name, aliases, key_fields, fields, windows, outside, partitioning_of(keys))
+
+    def _state_name(self, aliases: tuple[str, ...], key_fields: tuple[str, ...], fields: Fields) -> StateName:
+        carried = {lineage_field(self.in_order(below)) for below in self.lineage}
+        return state_name(self.query, aliases, key_fields, tuple(field for field in fields if field[0] not in carried))
+
+
+def state_name(query: Query, aliases: tuple[str, ...], key_fields: tuple[str, ...], fields: Fields) -> StateName:
+    """A state by what it holds."""
+    inside = frozenset(aliases)
+    entries = [query.input(alias) for alias in aliases]
+    content = [
+        *(f"{e.alias}={e.stream.name} {e.window} {sorted(map(describe, e.filters))}" for e in entries),
+        *sorted(describe(p) for p in query.predicates if aliases_of(p) <= inside),
+        *sorted(str(sorted(describe(t) for a, t in k.terms if a in inside)) for k in query.keys),
+        *key_fields,
+        *(f"{name} {kind}" for name, kind in fields),
+    ]
+    digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:8]
+    return StateName(f"{'+'.join(aliases)}@{','.join(key_fields)}#{digest}")

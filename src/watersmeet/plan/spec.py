@@ -1,0 +1,176 @@
+"""The plan spec: everything that decides which states exist and what tasks do. Data with a JSON form.
+
+A spec goes with a query and leaves nothing open: the tree, in which order the rows of each input of a join probe the
+others, the routes of joins whose inputs share no key, where filters stand, and what rows carry for bookkeeping. It is
+kept in the manifest, and a run that goes on takes it from there and nowhere else: whatever statistics, settings or
+optimisers say by then, the states are those that the spec names.
+
+`spec_of` makes one of a tree; `plan/layout.py` turns a spec into what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from watersmeet.errors import InternalError
+from watersmeet.model.expressions import describe
+from watersmeet.plan.query import KeyClass, Query
+from watersmeet.plan.routes import Visit, choose_routes
+from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
+
+Orders = tuple[tuple[int, ...], ...]  # for each input of a join, the order in which its rows probe the others
+AT_INPUT = "input"  # a filter that is applied to the rows of its stream, before any join
+
+
+@dataclass(frozen=True)
+class VisitSpec:
+    """One visit of a route: which input, on which key classes, and which equalities are checked afterwards."""
+
+    input: int
+    on: tuple[str, ...]
+    check: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """How a join works: by probing `orders`, or, where its inputs share no key, by a route for each input."""
+
+    orders: Orders
+    routes: tuple[tuple[VisitSpec, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class FilterSpec:
+    """Where a filter of an input stands."""
+
+    alias: str
+    filter: str
+    at: str = AT_INPUT
+
+
+@dataclass(frozen=True)
+class PlanSpec:
+    """`joins` are those of the tree, each after those that feed it. `lineage`: the joins whose key hash rows carry on
+    from there, cut to 16 bits, so that results can be traced to the groups that made them."""
+
+    tree: Join
+    joins: tuple[JoinSpec, ...]
+    filters: tuple[FilterSpec, ...] = ()
+    lineage: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.joins) != len(list(joins_of(self.tree))):
+            raise InternalError(f"the plan spec of {self.tree} does not describe all its joins")
+
+    def join(self, tree: Join) -> JoinSpec:
+        return dict(zip(joins_of(self.tree), self.joins, strict=True))[tree]
+
+    def routes(self, query: Query, tree: Join) -> tuple[tuple[Visit, ...], ...]:
+        """The routes of the routed join `tree`."""
+        keys = {key.name: key for key in query.keys}
+
+        def found(names: tuple[str, ...]) -> tuple[KeyClass, ...]:
+            return tuple(keys[name] for name in names)
+
+        return tuple(
+            tuple(Visit(visit.input, found(visit.on), found(visit.check)) for visit in route)
+            for route in self.join(tree).routes
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tree": _tree_to_json(self.tree),
+            "joins": [
+                {
+                    "join": str(tree),
+                    "orders": [list(order) for order in join.orders],
+                    "routes": [
+                        [{"input": v.input, "on": list(v.on), "check": list(v.check)} for v in route]
+                        for route in join.routes
+                    ],
+                }
+                for tree, join in zip(joins_of(self.tree), self.joins, strict=True)
+            ],
+            "filters": [{"alias": f.alias, "filter": f.filter, "at": f.at} for f in self.filters],
+            "lineage": [list(aliases) for aliases in self.lineage],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PlanSpec:
+        tree = _tree_from_json(data["tree"])
+        assert isinstance(tree, Join)
+        return cls(
+            tree,
+            tuple(
+                JoinSpec(
+                    tuple(map(tuple, entry["orders"])),
+                    tuple(
+                        tuple(VisitSpec(v["input"], tuple(v["on"]), tuple(v["check"])) for v in route)
+                        for route in entry["routes"]
+                    ),
+                )
+                for entry in data["joins"]
+            ),
+            tuple(FilterSpec(**entry) for entry in data["filters"]),
+            tuple(map(tuple, data["lineage"])),
+        )
+
+
+def spec_of(query: Query, tree: Tree, orders: Mapping[Join, Orders] | None = None, lineage: bool = False) -> PlanSpec:
+    """The whole spec of a plan in the shape of `tree`.
+
+    `orders` may say, for each join of the tree and each of its inputs, in which order that input's rows probe the
+    others; the order of the text where it does not. With `lineage`, rows carry the key hashes of the joins that they
+    came through.
+    """
+    assert isinstance(tree, Join)
+    joins: list[JoinSpec] = []
+    for join in joins_of(tree):
+        everyone = range(len(join.children))
+        wanted = (orders or {}).get(join, tuple(tuple(j for j in everyone if j != i) for i in everyone))
+        parts = tuple(child.aliases for child in join.children)
+        if shared_keys(query, parts):
+            joins.append(JoinSpec(wanted))
+            continue
+        routes = choose_routes(query, parts, wanted)
+        joins.append(
+            JoinSpec(
+                tuple(tuple(visit.input for visit in route) for route in routes),
+                tuple(tuple(VisitSpec(v.input, _names(v.keys), _names(v.rest)) for v in route) for route in routes),
+            )
+        )
+    filters = tuple(FilterSpec(e.alias, describe(expr)) for e in query.inputs for expr in e.filters)
+    order = {alias: place for place, alias in enumerate(query.aliases)}
+    traced = tuple(
+        tuple(sorted(join.aliases, key=order.__getitem__))
+        for join in joins_of(tree)
+        if join is not tree and shared_keys(query, tuple(child.aliases for child in join.children))
+    )
+    return PlanSpec(tree, tuple(joins), filters, traced if lineage else ())
+
+
+def joins_of(tree: Tree) -> Iterator[Join]:
+    """The joins of a tree, each after those that feed it."""
+    if isinstance(tree, Leaf):
+        return
+    for child in tree.children:
+        yield from joins_of(child)
+    yield tree
+
+
+def _names(keys: tuple[KeyClass, ...]) -> tuple[str, ...]:
+    return tuple(key.name for key in keys)
+
+
+def _tree_to_json(tree: Tree) -> Any:
+    """
+    >>> _tree_to_json(Join((Join((Leaf("A"), Leaf("B"))), Leaf("C"))))
+    [['A', 'B'], 'C']
+    """
+    return tree.alias if isinstance(tree, Leaf) else [_tree_to_json(child) for child in tree.children]
+
+
+def _tree_from_json(data: Any) -> Tree:
+    return Leaf(data) if isinstance(data, str) else Join(tuple(map(_tree_from_json, data)))
