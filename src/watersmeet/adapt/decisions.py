@@ -1,11 +1,15 @@
-"""What policies decide, as data: imperative, with a reason for people to read. `to_json` is what a manifest keeps."""
+"""What policies decide, as data: imperative, with a reason for people. `effects.py` says what comes of each.
+
+In the manifest operators are named by content; `for_people` puts the labels of a plan in their place.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
-from watersmeet.adapt.view import GroupKey
+from watersmeet.model.ids import Generation, GroupKey, OperatorName, SegmentId, StateName
 
 
 @dataclass(frozen=True)
@@ -15,23 +19,94 @@ class SpillGroups:
     groups: tuple[GroupKey, ...]
     reason: str
 
-    def to_json(self) -> dict[str, Any]:
-        """
-        >>> SpillGroups((("J1", 17),), "least output").to_json()
-        {'decision': 'SpillGroups', 'groups': [['J1', 17]], 'reason': 'least output'}
-        """
-        groups = [[operator, group] for operator, group in self.groups]
-        return {"decision": "SpillGroups", "groups": groups, "reason": self.reason}
+
+@dataclass(frozen=True)
+class CannotSpill:
+    """The budget is passed, and nothing can be done about it."""
+
+    reason: str
 
 
 @dataclass(frozen=True)
 class MergeGroup:
-    """Emit what the closed generations of a group owe each other. Meanwhile the `waiting` operators take no rows."""
+    """Emit what the closed generations of a group owe each other, with the live one closed first if `with_live`.
 
-    operator: str
+    `waiting` are the operators that a paper would have wait meanwhile; see `policies/merge/state_manager.py`.
+    """
+
+    operator: OperatorName
     group: int
     reason: str
-    waiting: tuple[str, ...] = ()
+    waiting: tuple[OperatorName, ...] = ()
+    with_live: bool = True
 
-    def to_json(self) -> dict[str, Any]:
-        return {"decision": "MergeGroup", **asdict(self), "waiting": list(self.waiting)}
+
+@dataclass(frozen=True)
+class CloseLive:
+    """Close the live generations of these groups, to make room for merges of their operator."""
+
+    groups: tuple[GroupKey, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class ExpectResults:
+    """So many results are expected of the merges that are decided with this, all of one operator."""
+
+    operator: OperatorName
+    results: float
+
+
+@dataclass(frozen=True)
+class UniteParts:
+    """Write these parts of a cold generation down as one. Nothing is emitted: they are complete among themselves."""
+
+    state: StateName
+    generation: Generation
+    parts: tuple[SegmentId, ...]
+
+
+Decision = SpillGroups | CannotSpill | MergeGroup | CloseLive | ExpectResults | UniteParts
+
+# What users are shown; the others are means to the end of these.
+SHOWN = (SpillGroups, CannotSpill, MergeGroup)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the tasks of the next batch, or of a round, are to do beside joining new rows."""
+
+    merges: tuple[GroupKey, ...] = ()
+    unites: tuple[UniteParts, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.merges or self.unites)
+
+
+def to_json(decision: Decision) -> dict[str, Any]:
+    """
+    >>> to_json(SpillGroups(((OperatorName("A*B#1"), 17),), "least output"))
+    {'decision': 'SpillGroups', 'groups': [['A*B#1', 17]], 'reason': 'least output'}
+    """
+    values = {entry.name: _plain(getattr(decision, entry.name)) for entry in fields(decision)}
+    return {"decision": type(decision).__name__, **values}
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def for_people(decision: Mapping[str, Any], label: Callable[[OperatorName], str]) -> dict[str, Any]:
+    """A decision of the manifest with what people call its operators.
+
+    >>> for_people({"decision": "SpillGroups", "groups": [["A*B#1", 17]], "reason": ""}, lambda name: "J1")["groups"]
+    [['J1', 17]]
+    """
+    told = dict(decision)
+    if "groups" in told:
+        told["groups"] = [[label(operator), group] for operator, group in told["groups"]]
+    if "operator" in told:
+        told["operator"] = label(told["operator"])
+    if "waiting" in told:
+        told["waiting"] = [label(operator) for operator in told["waiting"]]
+    return told

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from watersmeet.adapt.view import MemoryView
+from watersmeet.adapt.view import ColdView, MemoryView
+from watersmeet.model.ids import OperatorName
 
 
 def matching(combinations: float, inputs: int, unique: float) -> float:
@@ -57,19 +58,22 @@ def owed_results(generations: Sequence[Sequence[int]], unique: float) -> float:
     >>> owed_results([(300, 60), (140, 10)], unique=5)
     2280.0
     """
-    if not generations:
-        return 0.0
-    together = math.prod(sum(rows) for rows in zip(*generations, strict=True))
-    return matching(together - sum(map(math.prod, generations)), len(generations[0]), unique)
+    return owed_by(ColdView.of(OperatorName(""), 0, generations, 0, unique)) if generations else 0.0
 
 
-def kept_bytes(view: MemoryView, operator: str) -> float:
+def owed_by(cold: ColdView) -> float:
+    """The results across the generations of a group: see `owed_results`."""
+    across = max(0.0, math.prod(cold.rows_by_input) - cold.within)
+    return matching(across, len(cold.rows_by_input), cold.unique)
+
+
+def kept_bytes(view: MemoryView, operator: OperatorName) -> float:
     """What a result of the operator adds to the states above it. Those of the root are kept nowhere."""
     found = view.operator(operator)
     return sum(found.row_bytes) if found.depth > 0 else 0.0
 
 
-def global_share(view: MemoryView, operator: str, group: int) -> float:
+def global_share(view: MemoryView, operator: OperatorName, group: int) -> float:
     """How many results of the query come of one result of the operator in this group: obsGlo / obsLoc.
 
     At the root, 1. The paper does not say what holds for a group that has put out nothing lately: here its totals

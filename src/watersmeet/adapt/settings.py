@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.adapt.policies.spill import SPILL_POLICIES, find_spill_policy
-from watersmeet.adapt.view import GroupKey
 from watersmeet.errors import JobError, did_you_mean
-from watersmeet.model.upkeep import UPKEEPS, find_upkeep
+from watersmeet.model.ids import Label
+from watersmeet.model.smoothing import SMOOTHINGS, find_smoothing
 
 OFF = "off"
 MERGE_POLICIES = ("state-manager", OFF)
@@ -18,6 +18,7 @@ DEFAULT_POLICY = SPILL_POLICIES[0][0]
 # Shares of the active state that one spill takes, as the papers have them.
 SHARE = 0.3
 FLUSH_SHARE = 0.05  # of adaptive-global-flush
+LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
 STEP_KEYS = ("at_batch", "spill", "spill_share", "merge")
 
 
@@ -26,9 +27,9 @@ class ForcedStep:
     """Spills and merges that take place before batch `at_batch`, or in it, whatever policies say."""
 
     at_batch: int
-    spill: tuple[GroupKey, ...] = ()
+    spill: tuple[LabelledGroup, ...] = ()
     spill_share: float | None = None
-    merge: tuple[GroupKey, ...] = ()
+    merge: tuple[LabelledGroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class MemorySettings:
     spill_at: float = 1.0
     spill_share: float | None = None  # None: the policy's own
     merge: str = MERGE_POLICIES[0]
-    upkeep: str = UPKEEPS[0].name
+    smoothing: str = SMOOTHINGS[0].name
     forced: tuple[ForcedStep, ...] = ()
 
     def __post_init__(self) -> None:
@@ -52,7 +53,7 @@ class MemorySettings:
                 detail=f"There are {', '.join(MERGE_POLICIES)}.",
                 hint=did_you_mean(self.merge, MERGE_POLICIES),
             )
-        find_upkeep(self.upkeep)
+        find_smoothing(self.smoothing)
         for name, value in (("spill_at", self.spill_at), ("spill_share", self.spill_share)):
             if value is not None and not 0 < value <= 1:
                 raise JobError(f'"{name}" is {value:g}', detail="It is a share: above 0 and at most 1.")
@@ -98,13 +99,13 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
     )
 
 
-def _groups(values: Any, key: str) -> tuple[GroupKey, ...]:
+def _groups(values: Any, key: str) -> tuple[LabelledGroup, ...]:
     if not isinstance(values, list):
         raise JobError(f'"{key}" in [[adapt.force]] is {values!r}', detail='It is a list such as ["J1:17", "J2:3"].')
     return tuple(_group(value, key) for value in values)
 
 
-def _group(value: Any, key: str) -> GroupKey:
+def _group(value: Any, key: str) -> LabelledGroup:
     match = re.fullmatch(r"\s*(\w+)\s*:\s*(\d+)\s*", value) if isinstance(value, str) else None
     if match is None:
         raise JobError(
@@ -112,4 +113,4 @@ def _group(value: Any, key: str) -> GroupKey:
             detail="A group is an operator, a colon and a number.",
             hint='For example "J1:17"; `watersmeet explain` shows the operators.',
         )
-    return match[1], int(match[2])
+    return Label(match[1]), int(match[2])

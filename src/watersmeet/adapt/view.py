@@ -1,4 +1,4 @@
-"""What policies see of a query's memory: one consistent picture, taken between two batches. Frozen data.
+"""What policies see of a query: one consistent picture, taken between two batches. Frozen data.
 
 A group is the rows that one operator keeps of one range of its key's hash, over all its inputs. A view has
 - for each group that has or lately had rows in memory a `GroupView`: its live generation, and what that has earned;
@@ -6,8 +6,9 @@ A group is the rows that one operator keeps of one range of its key's hash, over
 A group may have both. There is at most one of each kind for an operator and a group; their order says nothing.
 
 Two kinds of figures are kept apart, because the papers do:
-- *totals* count from the moment that the live generation was opened ([Liu06]'s P_output and P_inter, [Liu05]'s P_o);
-- *recent* figures are observations by batch, as an upkeep method (`upkeep.py`) makes one figure of them
+- *totals* count from the moment that the live generation was opened ([Liu06]'s P_output and P_inter, [Liu05]'s P_o),
+  scaled to the rows that are still there: with windows rows go, and what they earned must not speak for the others;
+- *recent* figures are observations by batch, as a smoothing method (`smoothing.py`) makes one figure of them
   ([Levandoski11]'s prtInput, obsLoc and obsGlo). All recent figures of a view are for one batch of `seconds`.
 
 Counts of rows, bytes and results; time in batches, but for `seconds`. Figures are finite and not negative.
@@ -16,22 +17,26 @@ Counts of rows, bytes and results; time in batches, but for `seconds`. Figures a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-GroupKey = tuple[str, int]  # operator and group
+from watersmeet.model.ids import GroupKey, OperatorName
+
+__all__ = ["ColdView", "GroupKey", "GroupView", "MemoryView", "OperatorView"]
 
 
 @dataclass(frozen=True)
 class OperatorView:
     """A join of the plan, and where in the plan it stands."""
 
-    id: str
+    id: OperatorName
     depth: int  # hops to the root, which is at 0
     level: int  # 0: fed by streams only; else one more than the highest of the operators that feed it
     inputs: tuple[str, ...]  # aliases of streams, or ids of operators
     row_bytes: tuple[float, ...]  # of a row in memory, by input
     spillable: bool
+    label: str = ""  # what people call it
 
     def __post_init__(self) -> None:
         assert len(self.row_bytes) == len(self.inputs) >= 2, self
@@ -41,12 +46,12 @@ class OperatorView:
 class GroupView:
     """The live generation of a group."""
 
-    operator: str
+    operator: OperatorName
     group: int
     slot: int
     rows: tuple[int, ...]  # in memory, by input
     bytes: tuple[int, ...]  # in memory, by input
-    unique: float  # distinct keys
+    unique: float  # distinct keys, of all generations
     last_use: float  # the batch in which the last row came
     local_output: float  # total: results of the operator
     global_output: float  # total: results of the query, traced to this group
@@ -71,11 +76,32 @@ class GroupView:
 class ColdView:
     """The closed generations of a group, which owe each other results."""
 
-    operator: str
+    operator: OperatorName
     group: int
-    generations: tuple[tuple[int, ...], ...]  # rows, by generation and input
-    bytes: int  # of all generations
-    unique: float  # distinct keys over all generations
+    generations: int
+    rows_by_input: tuple[int, ...]  # of all generations
+    within: float  # combinations of one row from each input that are within a generation, and emitted
+    bytes: int
+    unique: float  # distinct keys, of all generations
+    passed: bool = False  # one of them has outlived its windows, so that no new row will join with it
+
+    @classmethod
+    def of(
+        cls, operator: OperatorName, group: int, generations: Sequence[Sequence[int]], bytes: int, unique: float
+    ) -> ColdView:
+        """From the rows of each generation by input."""
+        together = tuple(map(sum, zip(*generations, strict=True)))
+        return cls(operator, group, len(generations), together, float(sum(map(math.prod, generations))), bytes, unique)
+
+    def and_live(self, rows: tuple[int, ...], bytes: int) -> ColdView:
+        """With the live generation as one more."""
+        return replace(
+            self,
+            generations=self.generations + 1,
+            rows_by_input=tuple(a + b for a, b in zip(self.rows_by_input, rows, strict=True)),
+            within=self.within + math.prod(rows),
+            bytes=self.bytes + bytes,
+        )
 
     @property
     def key(self) -> GroupKey:
@@ -83,7 +109,7 @@ class ColdView:
 
     @property
     def rows(self) -> int:
-        return sum(map(sum, self.generations))
+        return sum(self.rows_by_input)
 
 
 @dataclass(frozen=True)
@@ -102,10 +128,14 @@ class MemoryView:
     def __post_init__(self) -> None:
         assert self.seconds > 0, self.seconds
 
-    def operator(self, id: str) -> OperatorView:
+    def operator(self, id: OperatorName) -> OperatorView:
         return self._operators[id]
 
-    def live(self, operator: str, group: int) -> GroupView | None:
+    def label(self, id: OperatorName) -> str:
+        """What people call an operator."""
+        return self.operator(id).label or id
+
+    def live(self, operator: OperatorName, group: int) -> GroupView | None:
         return self._live.get((operator, group))
 
     @cached_property
@@ -115,9 +145,9 @@ class MemoryView:
         return tuple(sorted(found, key=lambda group: group.key))
 
     @cached_property
-    def recent_outputs(self) -> dict[str, tuple[float, float]]:
+    def recent_outputs(self) -> dict[OperatorName, tuple[float, float]]:
         """For each operator, the recent local and global output of all its groups."""
-        by_operator: dict[str, list[GroupView]] = {operator.id: [] for operator in self.operators}
+        by_operator: dict[OperatorName, list[GroupView]] = {operator.id: [] for operator in self.operators}
         for group in self.groups:
             by_operator[group.operator].append(group)
         # fsum rounds once, so that the order of the groups does not show.
@@ -126,17 +156,16 @@ class MemoryView:
             for id, groups in by_operator.items()
         }
 
-    def below(self, id: str) -> tuple[str, ...]:
+    def below(self, id: OperatorName) -> tuple[OperatorName, ...]:
         """The operators that feed this one, directly or not."""
         top = self.operator(id)
-        # The level tells an operator from a stream whose alias is spelled like an operator's id.
-        feeding = [
-            source for source in top.inputs if source in self._operators and self.operator(source).level < top.level
-        ]
+        # The level tells an operator from a stream whose alias is spelled like an operator's name.
+        found = (OperatorName(source) for source in top.inputs if source in self._operators)
+        feeding = [source for source in found if self.operator(source).level < top.level]
         return tuple(found for source in feeding for found in (source, *self.below(source)))
 
     @cached_property
-    def _operators(self) -> dict[str, OperatorView]:
+    def _operators(self) -> dict[OperatorName, OperatorView]:
         return {operator.id: operator for operator in self.operators}
 
     @cached_property

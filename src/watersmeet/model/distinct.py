@@ -1,51 +1,87 @@
-"""How many distinct keys a group of a state holds, from what each of its segments counted when it was written.
+"""How many distinct keys the groups of an operator hold, from what each segment counted when it was written.
 
 A segment knows its own rows n and distinct keys d, but a key may be in several segments. Keys are taken to be drawn
 evenly from some number D of keys, where n draws hit D * (1 - exp(-n / D)) of them. The largest segment tells D, and D
 with the rows of all segments tells how many keys these hit together. Exact for one segment, and where no key repeats.
+So four sums by group are enough, and they can be added up.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 
-from watersmeet.model.segments import Segment
+import numpy as np
+import numpy.typing as npt
 
+from watersmeet.model.segments import Counts, Segment
 
-def distinct_keys(counts: Sequence[tuple[int, int]]) -> float:
-    """The keys in several segments together, of which each has (rows, keys).
-
-    >>> distinct_keys([(100, 60)]), distinct_keys([(100, 100), (50, 50)]), distinct_keys([])
-    (60.0, 150.0, 0.0)
-    >>> round(distinct_keys([(1000, 10), (1000, 10)]))
-    10
-    """
-    counts = [entry for entry in counts if entry[0]]
-    if len(counts) < 2:
-        return float(sum(keys for _, keys in counts))
-    total = sum(rows for rows, _ in counts)
-    rows, keys = max(counts)
-    if keys == rows:
-        return float(sum(keys for _, keys in counts))
-    domain = _domain(rows, keys)
-    most = float(sum(keys for _, keys in counts))
-    return min(most, max(float(keys), domain * -math.expm1(-total / domain)))
+Floats = npt.NDArray[np.float64]
 
 
-def _domain(rows: int, keys: int) -> float:
+@dataclass(frozen=True, eq=False)
+class KeyCounts:
+    """By group: the rows and keys of all segments together, and the rows and keys of the largest of them."""
+
+    rows: Counts
+    keys: Counts
+    most_rows: Counts
+    most_keys: Counts
+
+    @classmethod
+    def of(cls, segments: Iterable[Segment], groups: int) -> KeyCounts:
+        """
+        >>> KeyCounts.of([], 2).distinct.tolist()
+        [0.0, 0.0]
+        """
+        total = cls(*(np.zeros(groups, dtype=np.int64) for _ in range(4)))
+        for segment in segments:
+            if segment.group_keys:
+                held, rows, keys = segment.held_groups, segment.held_rows, segment.held_keys
+                total.rows[held] += rows
+                total.keys[held] += keys
+                larger = rows > total.most_rows[held]
+                total.most_rows[held[larger]] = rows[larger]
+                total.most_keys[held[larger]] = keys[larger]
+        return total
+
+    @classmethod
+    def sum(cls, counts: Iterable[KeyCounts], groups: int) -> KeyCounts:
+        total = cls(*(np.zeros(groups, dtype=np.int64) for _ in range(4)))
+        for entry in counts:
+            total.rows[:] += entry.rows
+            total.keys[:] += entry.keys
+            larger = entry.most_rows > total.most_rows
+            total.most_rows[larger] = entry.most_rows[larger]
+            total.most_keys[larger] = entry.most_keys[larger]
+        return total
+
+    @cached_property
+    def distinct(self) -> Floats:
+        """The keys in all segments together, by group."""
+        result = self.keys.astype(np.float64)
+        guess = (self.rows > self.most_rows) & (self.most_keys < self.most_rows)
+        if guess.any():
+            domain = _domain(self.most_rows[guess].astype(np.float64), self.most_keys[guess].astype(np.float64))
+            hit = domain * -np.expm1(-self.rows[guess] / domain)
+            result[guess] = np.minimum(result[guess], np.maximum(self.most_keys[guess], hit))
+        return result
+
+
+def _domain(rows: Floats, keys: Floats) -> Floats:
     """D such that `rows` draws hit `keys` of D keys; by halving, as the function rises."""
-    low, high = float(keys), float(rows) ** 2
+    low, high = keys.copy(), rows**2
     for _ in range(24):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if middle * -math.expm1(-rows / middle) < keys else (low, middle)
+        middle = np.sqrt(low * high)
+        below = middle * -np.expm1(-rows / middle) < keys
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
     return high
 
 
-def keys_by_group(segments: Sequence[Segment]) -> dict[int, float]:
-    """The distinct keys in each group of a state that these segments make up."""
-    counts: dict[int, list[tuple[int, int]]] = {}
-    for segment in segments:
-        for group, keys in segment.keys_by_group.items():
-            counts.setdefault(group, []).append((segment.rows_by_group[group], keys))
-    return {group: distinct_keys(entries) for group, entries in sorted(counts.items())}
+def keys_by_group(segments: Iterable[Segment]) -> dict[int, float]:
+    """The distinct keys in each group that these segments have rows of."""
+    held = list(segments)
+    groups = max((int(segment.held_groups.max()) + 1 for segment in held if len(segment.held_groups)), default=0)
+    counts = KeyCounts.of(held, groups)
+    return {group: float(counts.distinct[group]) for group in np.flatnonzero(counts.rows).tolist()}

@@ -1,6 +1,6 @@
 """What the groups of an operator have earned: figures by group that spill and merge policies go by. Plain JSON.
 
-Totals count since the live generation of a group was opened. Recent figures are what an upkeep method (`upkeep.py`)
+Totals count since the live generation of a group was opened. Recent figures are what a smoothing method (`smoothing.py`)
 makes of the observations of single batches; for that it may keep several of them.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-Then = Callable[[tuple[Floats, ...], Floats], tuple[Floats, ...]]  # what an upkeep method keeps after an observation
+Then = Callable[[tuple[Floats, ...], Floats], tuple[Floats, ...]]  # what a smoothing method keeps after an observation
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,12 @@ class GroupObservation:
 
 @dataclass(frozen=True)
 class GroupFigures:
-    """What is known of an operator's groups. The last three are what an upkeep method keeps of recent figures."""
+    """What is known of an operator's groups. The last three are what a smoothing method keeps of recent figures."""
 
-    local_output: Floats  # totals, as are the next two
+    local_output: Floats  # totals, as are the next three
     global_output: Floats
     inter_bytes: Floats
+    came: Floats  # rows of all inputs
     last_use: Floats  # the last batch in which a row came; -1 for never
     arrivals: tuple[tuple[Floats, ...], ...]  # by input
     recent_local: tuple[Floats, ...]
@@ -68,16 +69,17 @@ class GroupFigures:
     @classmethod
     def nothing(cls, inputs: int, groups: int) -> GroupFigures:
         zeros = np.zeros(groups)
-        return cls(zeros, zeros, zeros, np.full(groups, -1.0), tuple(() for _ in range(inputs)), (), ())
+        return cls(zeros, zeros, zeros, zeros, np.full(groups, -1.0), tuple(() for _ in range(inputs)), (), ())
 
     def then(self, batch: int, seen: GroupObservation, then: Then) -> GroupFigures:
         """After a batch."""
-        came = sum(seen.arrivals, np.zeros_like(seen.local)) > 0
+        came = sum(seen.arrivals, np.zeros_like(seen.local))
         return GroupFigures(
             self.local_output + seen.local,
             self.global_output + seen.traced,
             self.inter_bytes + seen.inter_bytes,
-            np.where(came, float(batch), self.last_use),
+            self.came + came,
+            np.where(came > 0, float(batch), self.last_use),
             tuple(then(kept, new) for kept, new in zip(self.arrivals, seen.arrivals, strict=True)),
             then(self.recent_local, seen.local),
             then(self.recent_global, seen.traced),
@@ -92,6 +94,7 @@ class GroupFigures:
             local_output=self.local_output * kept,
             global_output=self.global_output * kept,
             inter_bytes=self.inter_bytes * kept,
+            came=self.came * kept,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -108,6 +111,7 @@ class GroupFigures:
             local_output=_array(data["local_output"]),
             global_output=_array(data["global_output"]),
             inter_bytes=_array(data["inter_bytes"]),
+            came=_array(data["came"]),
             last_use=_array(data["last_use"]),
             arrivals=tuple(tuple(map(_array, kept)) for kept in data["arrivals"]),
             recent_local=tuple(map(_array, data["recent_local"])),

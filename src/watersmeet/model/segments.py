@@ -88,6 +88,16 @@ class Segment:
         """The groups that it has rows of."""
         return self._held[0]
 
+    @property
+    def held_rows(self) -> Counts:
+        """The rows of each of these."""
+        return self._held[1]
+
+    @property
+    def held_keys(self) -> Counts:
+        """The distinct keys of each of these, 0 where they were not counted."""
+        return self._held[2]
+
     @cached_property
     def rows_by_group(self) -> dict[int, int]:
         """The rows of each group that it still stands for, where there are any."""

@@ -10,7 +10,7 @@ Time is event time: windows are, and so a rate here is what fills them, however 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 # What is left of a sum after one more batch: the last five batches or so count.
@@ -69,6 +69,9 @@ class PairCounts:
             self.passed * weight,
         )
 
+    def to_json(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> PairCounts:
         return cls(**{**data, "left": tuple(data["left"]), "right": tuple(data["right"])})
@@ -95,7 +98,7 @@ class Measured:
         return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *batch.pairs]))
 
     def to_json(self) -> dict[str, Any]:
-        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": [asdict(pair) for pair in self.pairs]}
+        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": [pair.to_json() for pair in self.pairs]}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Measured:

@@ -140,6 +140,7 @@ class Exchange:
     key_fields: tuple[str, ...]
     fields: Fields
     partitioning: Partitioning
+    aliases: tuple[str, ...]  # that the rows are over
     meets: State | None = None
 
 

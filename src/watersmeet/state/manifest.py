@@ -7,15 +7,19 @@ makes the next one from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from watersmeet.model.group_figures import GroupFigures
-from watersmeet.model.routing import Routing
+from watersmeet.model.ids import DeliveryId, OperatorName
+from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
+from watersmeet.plan.spec import PlanSpec
+from watersmeet.state.segment_table import SegmentTable
 
-FORMAT = 2
+FORMAT = 3
+ANSWERS = "answers"  # the role of the track whose results are emitted
 
 
 @dataclass(frozen=True)
@@ -28,21 +32,55 @@ class QueryIdentity:
 
 
 @dataclass(frozen=True)
-class StreamProgress:
-    """How far a stream has come: the largest event time seen, and, for a local source, the files that were read."""
+class Track:
+    """One plan spec at work on the state: its role, why it was chosen, and the batch that it answers from."""
 
-    newest: int | None = None
+    spec: PlanSpec
+    reason: str = ""
+    role: str = ANSWERS
+    since_batch: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {"spec": self.spec.to_json(), "reason": self.reason, "role": self.role, "since_batch": self.since_batch}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Track:
+        return cls(**{**data, "spec": PlanSpec.from_json(data["spec"])})
+
+
+@dataclass(frozen=True)
+class StreamProgress:
+    """How far a stream has come: the largest event time seen, and, for a local source, the files that were read.
+
+    The names of files are in `file_lists`, which lie beside the segments, and of the last ones in `files`.
+    """
+
+    newest_us: int | None = None
     rows: int = 0
     late: int = 0
     files: tuple[str, ...] = ()
+    file_lists: tuple[tuple[str, int], ...] = ()  # the name of each list, and how many files it names
 
-    def watermark(self, lateness_us: int) -> int | None:
-        return None if self.newest is None else self.newest - lateness_us
+    def watermark_us(self, lateness_us: int) -> int | None:
+        return None if self.newest_us is None else self.newest_us - lateness_us
+
+    @property
+    def reads_files(self) -> bool:
+        return bool(self.files or self.file_lists)
+
+    @property
+    def file_count(self) -> int:
+        return len(self.files) + sum(count for _, count in self.file_lists)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StreamProgress:
+        lists = tuple((name, count) for name, count in data["file_lists"])
+        return cls(**{**data, "files": tuple(data["files"]), "file_lists": lists})
 
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """The last batch, or round of merges after it: what it read and made, and the files to deliver it from.
+    """The last batch, or round of merges after it: what it read and made.
 
     Batches are numbered by the source, which numbers no merges; so merges that no new rows come with are rounds 1, 2,
     .. of the batch before them.
@@ -52,30 +90,71 @@ class BatchRecord:
     rows_in: int
     rows_out: int
     rows_late: int
-    results: tuple[str, ...] = ()
-    late_files: tuple[str, ...] = ()
-    nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    joins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # rows in and out, by what people call them
     rows_merged: int = 0
     round: int = 0
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Results that are committed and whose delivery is not known: of which batch and round, and their files.
+
+    `id` grows with every batch and round and never changes: it is what `foreachBatch` gets.
+    """
+
+    id: DeliveryId
+    batch: int
+    round: int
+    results: tuple[str, ...] = ()
+    late_files: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Delivery:
+        return cls(**{**data, "results": tuple(data["results"]), "late_files": tuple(data["late_files"])})
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What policies have learned: they keep nothing themselves, so that a restart forgets nothing."""
+
+    batch_seconds: float = 1.0  # that the last batch took
+    come_true: Mapping[OperatorName, float] = field(default_factory=dict)  # results of merges over those expected
+    expected: tuple[OperatorName, float] | None = None  # results of the merges that are under way
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Learned:
+        expected = data["expected"]
+        return cls(**{**data, "expected": None if expected is None else (expected[0], expected[1])})
 
 
 @dataclass(frozen=True)
 class Manifest:
     version: int
     query: QueryIdentity
-    plan: str
-    routing: Routing
-    segments: Mapping[str, Segment] = field(default_factory=dict)
+    tracks: tuple[Track, ...]
+    placement: Placement
+    segments: SegmentTable
     streams: Mapping[str, StreamProgress] = field(default_factory=dict)
     batch: BatchRecord | None = None
+    undelivered: tuple[Delivery, ...] = ()  # the oldest first
+    next_delivery: DeliveryId = DeliveryId(0)
     rows_in: int = 0
     rows_out: int = 0
     rows_late: int = 0
     decisions: tuple[Mapping[str, Any], ...] = ()
-    closed: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # generations closed, by operator and group
     measured: Measured = field(default_factory=Measured)
-    figures: Mapping[str, GroupFigures] = field(default_factory=dict)  # by operator
-    traced: bool = False  # whether rows carry the hashes that results are traced by
+    figures: Mapping[OperatorName, GroupFigures] = field(default_factory=dict)
+    learned: Learned = field(default_factory=Learned)
+
+    @property
+    def answering(self) -> Track:
+        """The track whose results are emitted."""
+        return next(track for track in self.tracks if track.role == ANSWERS)
+
+    @property
+    def plan(self) -> str:
+        """The tree of the answering track."""
+        return str(self.answering.spec.tree)
 
     @property
     def last_batch(self) -> int:
@@ -84,67 +163,61 @@ class Manifest:
 
     @property
     def state_rows(self) -> int:
-        return sum(segment.live_rows for segment in self.segments.values())
+        return self.segments.rows
 
     @property
     def active_bytes(self) -> int:
-        return sum(segment.live_bytes for segment in self.segments.values() if segment.tier == "active")
+        return self.segments.active_bytes
 
     @property
     def cold_bytes(self) -> int:
-        return sum(segment.live_bytes for segment in self.segments.values() if segment.tier == "cold")
-
-    def live_generation(self, operator: str, group: int) -> int:
-        """The number of the generation that new rows of the group enter: how many were closed before it."""
-        return self.closed.get(operator, {}).get(group, 0)
+        return self.segments.cold_bytes
 
     def to_json(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "version": self.version,
+            "plan": self.plan,  # for people: the tracks say it in full
             "query": asdict(self.query),
-            "plan": self.plan,
-            "routing": {"slots": self.routing.slots, "owners": list(self.routing.owners)},
+            "tracks": [track.to_json() for track in self.tracks],
+            "placement": self.placement.to_json(),
             "segments": [segment.to_json() for segment in self.segments.values()],
-            "streams": {name: asdict(progress) for name, progress in self.streams.items()},
+            "streams": {name: _flat(progress) for name, progress in self.streams.items()},
             "batch": None if self.batch is None else asdict(self.batch),
+            "undelivered": [_flat(entry) for entry in self.undelivered],
+            "next_delivery": self.next_delivery,
             "rows_in": self.rows_in,
             "rows_out": self.rows_out,
             "rows_late": self.rows_late,
             "decisions": list(self.decisions),
-            "closed": {operator: dict(groups) for operator, groups in self.closed.items()},
             "measured": self.measured.to_json(),
             "figures": {operator: figures.to_json() for operator, figures in self.figures.items()},
-            "traced": self.traced,
+            "learned": _flat(self.learned),
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Manifest:
-        segments = [Segment.from_json(entry) for entry in data["segments"]]
+    def from_json(cls, data: Mapping[str, Any]) -> Manifest:
+        placement = Placement.from_json(data["placement"])
         return cls(
             version=data["version"],
             query=QueryIdentity(**data["query"]),
-            plan=data["plan"],
-            routing=Routing(data["routing"]["slots"], tuple(data["routing"]["owners"])),
-            segments={segment.id: segment for segment in segments},
-            streams={
-                name: StreamProgress(**{**progress, "files": tuple(progress["files"])})
-                for name, progress in data["streams"].items()
-            },
-            batch=None if data["batch"] is None else batch_from_json(data["batch"]),
+            tracks=tuple(map(Track.from_json, data["tracks"])),
+            placement=placement,
+            segments=SegmentTable.of(placement.groups, map(Segment.from_json, data["segments"])),
+            streams={name: StreamProgress.from_json(progress) for name, progress in data["streams"].items()},
+            batch=None if data["batch"] is None else BatchRecord(**data["batch"]),
+            undelivered=tuple(map(Delivery.from_json, data["undelivered"])),
+            next_delivery=data["next_delivery"],
             rows_in=data["rows_in"],
             rows_out=data["rows_out"],
             rows_late=data["rows_late"],
             decisions=tuple(data["decisions"]),
-            closed={
-                operator: {int(group): count for group, count in groups.items()}
-                for operator, groups in data["closed"].items()
-            },
             measured=Measured.from_json(data["measured"]),
             figures={operator: GroupFigures.from_json(entry) for operator, entry in data["figures"].items()},
-            traced=data["traced"],
+            learned=Learned.from_json(data["learned"]),
         )
 
 
-def batch_from_json(data: dict[str, Any]) -> BatchRecord:
-    return BatchRecord(**{**data, "results": tuple(data["results"]), "late_files": tuple(data["late_files"])})
+def _flat(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass that holds plain values: as `asdict`, without copying them."""
+    return {entry.name: getattr(value, entry.name) for entry in fields(value)}

@@ -7,6 +7,7 @@ that it changes, and what is asked of a bucket (rows, bytes, times by group) is 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,14 +21,15 @@ from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, intersect_ranges
 from watersmeet.model.segments import Counts, Segment
 
-Times = npt.NDArray[np.int64]  # microseconds, by group
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """Segments of one state and generation, by id."""
+    """Segments of one state and generation, by id. Arrays have a figure for each of the `groups`."""
 
     entries: Mapping[SegmentId, Segment]
+    groups: int
 
     @cached_property
     def rows(self) -> int:
@@ -44,35 +46,212 @@ class Bucket:
 
     @cached_property
     def last_expiry_us(self) -> int:
+        """When all rows have expired."""
         return max((segment.max_expiry_us for segment in self.entries.values()), default=NEVER)
 
-    def rows_by_group(self, groups: int) -> Counts:
-        return self._rows(groups)
-
-    def bytes_by_group(self, groups: int) -> npt.NDArray[np.float64]:
-        total = np.zeros(groups)
+    @cached_property
+    def rows_by_group(self) -> Counts:
+        total = np.zeros(self.groups, dtype=np.int64)
         for segment in self.entries.values():
-            numbers, rows, _ = segment._held
-            total[numbers] += rows * (segment.bytes / max(1, segment.rows))
+            segment.add_rows(total)
         return total
 
-    def times_by_group(self, groups: int) -> Times:
-        """A time that no result with one of the rows is older than; `NEVER` where a group has no rows."""
-        return self._times(groups)
+    @cached_property
+    def bytes_by_group(self) -> Floats:
+        total = np.zeros(self.groups)
+        for segment in self.entries.values():
+            total[segment.held_groups] += segment.held_rows * (segment.bytes / max(1, segment.rows))
+        return total
 
-    # Worked out once for each bucket; the number of groups does not change while a table lives.
-    def _rows(self, groups: int) -> Counts:
-        if "rows_by_group" not in self.__dict__:
-            total = np.zeros(groups, dtype=np.int64)
-            for segment in self.entries.values():
-                segment.add_rows(total)
-            self.__dict__["rows_by_group_"] = total
-            self.__dict__["rows_by_group"] = self.rows_by_group
-        return self.__dict__["rows_by_group_"]  # type: ignore[no-any-return]
-
-    def _times(self, groups: int) -> Times:
-        total = np.full(groups, NEVER, dtype=np.int64)
+    @cached_property
+    def times_by_group(self) -> Counts:
+        """A time in microseconds that no result with one of the rows is older than; `NEVER` where there are none."""
+        total = np.full(self.groups, NEVER, dtype=np.int64)
         for segment in self.entries.values():
             held = segment.held_groups
             total[held] = np.minimum(total[held], segment.min_time_us)
         return total
+
+
+NOTHING: Mapping[Generation, Bucket] = {}
+
+
+class SegmentTable(Mapping[SegmentId, Segment]):
+    """All segments by id, and by bucket."""
+
+    def __init__(
+        self, groups: int, active: Mapping[StateName, Bucket], cold: Mapping[StateName, Mapping[Generation, Bucket]]
+    ) -> None:
+        self.groups = groups
+        self._active = active
+        self._cold = cold
+        self._empty = Bucket({}, groups)
+
+    @classmethod
+    def of(cls, groups: int, segments: Iterable[Segment] = ()) -> SegmentTable:
+        draft = SegmentDraft(cls(groups, {}, {}))
+        for segment in segments:
+            draft.add(segment)
+        return draft.finish()
+
+    def active(self, state: StateName) -> Bucket:
+        """The segments of a state that every batch probes."""
+        return self._active.get(state, self._empty)
+
+    def cold(self, state: StateName) -> Mapping[Generation, Bucket]:
+        """The cold segments of a state, by generation; `LIVE` for expired rows of the one that new rows still enter."""
+        return self._cold.get(state, NOTHING)
+
+    @property
+    def active_states(self) -> Iterable[StateName]:
+        return self._active
+
+    @property
+    def cold_states(self) -> Iterable[StateName]:
+        return self._cold
+
+    def _buckets(self) -> Iterator[Mapping[SegmentId, Segment]]:
+        for bucket in self._active.values():
+            yield bucket.entries
+        for generations in self._cold.values():
+            for bucket in generations.values():
+                yield bucket.entries
+
+    def __getitem__(self, name: SegmentId) -> Segment:
+        for entries in self._buckets():
+            if name in entries:
+                return entries[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[SegmentId]:
+        for entries in self._buckets():
+            yield from entries
+
+    def __len__(self) -> int:
+        return sum(map(len, self._buckets()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def active_bytes(self) -> int:
+        return sum(bucket.bytes for bucket in self._active.values())
+
+    @cached_property
+    def cold_bytes(self) -> int:
+        return sum(bucket.bytes for generations in self._cold.values() for bucket in generations.values())
+
+    @cached_property
+    def rows(self) -> int:
+        cold = sum(bucket.rows for generations in self._cold.values() for bucket in generations.values())
+        return cold + sum(bucket.rows for bucket in self._active.values())
+
+
+class SegmentDraft:
+    """A table while a commit changes it."""
+
+    def __init__(self, table: SegmentTable) -> None:
+        self._table = table
+        # Buckets that were touched, as plain dictionaries.
+        self._active: dict[StateName, dict[SegmentId, Segment]] = {}
+        self._cold: dict[tuple[StateName, Generation], dict[SegmentId, Segment]] = {}
+        self._places: dict[SegmentId, tuple[StateName, Generation]] | None = None  # of the cold ones, once asked for
+        self.files: Counter[SegmentId] = Counter()  # how many entries more, or fewer, each file has
+
+    def finish(self) -> SegmentTable:
+        """The next table. The draft can be changed further, and finished again."""
+        groups = self._table.groups
+        active = dict(self._table._active)
+        for state, entries in self._active.items():
+            active[state] = Bucket(dict(entries), groups)
+            if not entries:
+                del active[state]
+        cold = dict(self._table._cold)
+        for state in {state for state, _ in self._cold}:
+            cold[state] = dict(cold.get(state, NOTHING))
+        for (state, generation), entries in self._cold.items():
+            generations = cold[state]
+            assert isinstance(generations, dict)
+            generations[generation] = Bucket(dict(entries), groups)
+            if not entries:
+                del generations[generation]
+        return SegmentTable(groups, active, {state: found for state, found in cold.items() if found})
+
+    def active(self, state: StateName) -> dict[SegmentId, Segment]:
+        if state not in self._active:
+            self._active[state] = dict(self._table.active(state).entries)
+        return self._active[state]
+
+    def cold(self, state: StateName, generation: Generation) -> dict[SegmentId, Segment]:
+        key = (state, generation)
+        if key not in self._cold:
+            before = self._table.cold(state).get(generation)
+            self._cold[key] = {} if before is None else dict(before.entries)
+        return self._cold[key]
+
+    def generations(self, state: StateName) -> set[Generation]:
+        """The generations of cold segments of a state."""
+        touched = {generation for (name, generation), entries in self._cold.items() if name == state and entries}
+        return touched | (self._table.cold(state).keys() - {g for name, g in self._cold if name == state})
+
+    def add(self, segment: Segment) -> None:
+        bucket = self._bucket(segment)
+        if segment.id in bucket:
+            raise InternalError(f'two entries "{segment.id}" for one part of a file')
+        bucket[segment.id] = segment
+        self.files[segment.file] += 1
+        if self._places is not None and not segment.active:
+            self._places[segment.id] = (segment.state, segment.generation)
+
+    def release(self, name: SegmentId, groups: tuple[GroupRange, ...]) -> None:
+        """These groups leave a segment, and it leaves the table with the last of them."""
+        segment = self._find(name)
+        self._keep(segment, segment.without(groups))
+
+    def turn_cold(self, segment: Segment, groups: tuple[GroupRange, ...], generation: Generation) -> None:
+        """Move `groups` from an entry to one of their own, of a cold generation."""
+        if intersect_ranges(segment.groups, groups):
+            self._keep(segment, segment.without(groups))
+            self.add(segment.cold(groups, generation))
+
+    def _keep(self, segment: Segment, rest: Segment) -> None:
+        bucket = self._bucket(segment)
+        if rest.groups and rest.live_rows:  # groups without rows would keep a file among those that every batch opens
+            bucket[segment.id] = rest
+        else:
+            del bucket[segment.id]
+            self.files[segment.file] -= 1
+
+    def _bucket(self, segment: Segment) -> dict[SegmentId, Segment]:
+        return self.active(segment.state) if segment.active else self.cold(segment.state, segment.generation)
+
+    def _find(self, name: SegmentId) -> Segment:
+        for state in (*self._active, *self._table.active_states):
+            entries = self._active[state] if state in self._active else self._table.active(state).entries
+            if name in entries:
+                return entries[name]
+        if self._places is None:
+            self._places = {
+                found: (state, generation)
+                for state in {*self._table.cold_states, *(state for state, _ in self._cold)}
+                for generation in self.generations(state)
+                for found in self.cold_entries(state, generation)
+            }
+        if name not in self._places:
+            raise InternalError(f'no segment "{name}"')
+        return self.cold_entries(*self._places[name])[name]
+
+    def cold_entries(self, state: StateName, generation: Generation) -> Mapping[SegmentId, Segment]:
+        """As `cold`, to look at only."""
+        if (state, generation) in self._cold:
+            return self._cold[state, generation]
+        before = self._table.cold(state).get(generation)
+        return {} if before is None else before.entries
+
+
+def next_generation(table: SegmentTable, states: Iterable[StateName]) -> Generation:
+    """A number that no generation of these states has: for the one that is closed next."""
+    used = [generation for state in states for generation in table.cold(state)]
+    return Generation(max(used, default=LIVE) + 1 if max(used, default=LIVE) > 0 else 1)

@@ -3,30 +3,31 @@
 Under a checkpoint lie
 
     state/versions/00000000000000000007.json    the updates that lead from version 6 to version 7
-    state/snapshots/00000000000000000000.json   a whole manifest: version 0, and every `SNAPSHOT_EVERY`th
+    state/snapshots/00000000000000000000.json   a whole manifest: version 0, and later ones now and then
     state/segments/..                           what the manifests point to
     state/results/..                            result files that wait for delivery
 
 `commit(requirements, updates)` adds the next version with put-if-absent, so two writers cannot both win; the loser gets
-`StateConflictError`. Opening reads the newest snapshot and the versions after it. Every file carries a format number,
-and a newer one than ours is refused. A run without a checkpoint uses the same table with nothing written down.
+`StateConflictError`. Opening reads the newest snapshot and the versions after it. Every file carries a format number; a
+newer one than ours is refused, and an older one is brought up to date when its run is started (`state/format_2.py`). A run without a checkpoint uses the same table with nothing written down.
 """
 
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
+from watersmeet.model.ids import SegmentId
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.manifest import FORMAT, Manifest
 from watersmeet.state.segment_files import newer_format
-from watersmeet.state.updates import Update, apply_all, update_from_json, update_to_json
+from watersmeet.state.updates import Draft, Update, apply, apply_all, update_from_json, update_to_json
 
 SNAPSHOT_EVERY = 20
 # Versions that stay readable behind the newest one: for inspection, and for a reader that is a little behind.
@@ -61,6 +62,13 @@ class AfterBatch:
 Requirement = AtVersion | AfterBatch
 
 
+Consequences = Callable[[Manifest], Sequence[Update]]  # what follows from a manifest, in the same version
+
+
+def none(manifest: Manifest) -> Sequence[Update]:
+    return ()
+
+
 class Table:
     """The manifests of one run, in memory. `FileTable` also writes them down."""
 
@@ -69,16 +77,40 @@ class Table:
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
         self.recent: deque[Manifest] = deque([manifest], maxlen=self.versions_kept)
+        self._entries = Counter(segment.file for segment in manifest.segments.values())  # of each file
+        self._dropped: deque[tuple[int, SegmentId]] = deque()  # files without an entry, and the version that did it
 
-    def commit(self, requirements: Sequence[Requirement], updates: Sequence[Update]) -> Manifest:
-        """The next version, made by `updates`, if all `requirements` hold."""
+    def commit(
+        self, requirements: Sequence[Requirement], updates: Sequence[Update], consequences: Consequences = none
+    ) -> Manifest:
+        """The next version, made by `updates` and their `consequences`, if all `requirements` hold."""
         for requirement in requirements:
             requirement.check(self.manifest)
-        following = apply_all(updates, self.manifest)
-        self._store(following, updates)
+        draft = Draft(self.manifest)
+        for update in updates:
+            apply(update, draft)
+        following = draft.finish()
+        if more := consequences(following):
+            for update in more:
+                apply(update, draft)
+            following = draft.finish()
+        self._store(following, [*updates, *more])
         self.manifest = following
         self.recent.append(following)
+        for file, change in draft.segments.files.items():
+            self._entries[file] += change
+            if not self._entries[file]:
+                del self._entries[file]
+                self._dropped.append((following.version, file))
         return following
+
+    def pop_dropped(self) -> list[SegmentId]:
+        """The files that no version kept refers to any more, each told once."""
+        oldest = self.manifest.version - self.versions_kept + 1
+        found = []
+        while self._dropped and self._dropped[0][0] <= oldest:
+            found.append(self._dropped.popleft()[1])
+        return found
 
     def leftovers(self) -> list[tuple[Folder, str]]:
         """Files of commits that were cut short."""
@@ -97,6 +129,8 @@ class FileTable(Table):
         super().__init__(manifest)
         self.versions, self.snapshots = _folders(root)
         self._last_snapshot = max(_numbers(self.snapshots), default=manifest.version)
+        self._snapshot_bytes = 0
+        self._log_bytes = 0  # of the versions since the last snapshot, as far as this process wrote them
 
     @classmethod
     def create(cls, root: Folder, manifest: Manifest) -> FileTable:
@@ -121,33 +155,44 @@ class FileTable(Table):
         return [(folder, name) for folder in folders for name in folder.names() if is_temporary(name)]
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
-        content = {
-            "format": FORMAT,
-            "version": manifest.version,
-            "batch": manifest.last_batch,
-            "updates": [update_to_json(update) for update in updates],
-        }
+        content = _encode(
+            {
+                "format": FORMAT,
+                "version": manifest.version,
+                "batch": manifest.last_batch,
+                "updates": [update_to_json(update) for update in updates],
+            }
+        )
         faults.reach("before-commit")
-        self.versions.put_if_absent(_name(manifest.version), _encode(content), midway="in-commit")
+        self.versions.put_if_absent(_name(manifest.version), content, midway="in-commit")
         faults.reach("after-commit")
+        self._log_bytes += len(content)
 
     def snapshot_if_due(self) -> None:
-        """Write a snapshot every `SNAPSHOT_EVERY` versions or more, and drop log files that nothing needs any more.
+        """Write a snapshot when the versions since the last one weigh as much as it does, and are enough to be worth it.
 
+        So what snapshots cost stays in proportion to what was changed, and opening reads at most twice the manifest.
         Several versions may pass between two calls, so that none of them is a certain multiple.
         """
         version = self.manifest.version
-        if version - self._last_snapshot < SNAPSHOT_EVERY:
+        if version - self._last_snapshot < SNAPSHOT_EVERY or self._log_bytes < self._snapshot_bytes:
             return
         faults.reach("before-snapshot")
-        self.snapshots.put_if_absent(_name(version), _encode(self.manifest.to_json()))
+        content = _encode(self.manifest.to_json())
+        self.snapshots.put_if_absent(_name(version), content)
         self._last_snapshot = version
+        self._snapshot_bytes, self._log_bytes = len(content), 0
         faults.reach("after-snapshot")
         floor = max([n for n in _numbers(self.snapshots) if n <= version - VERSIONS_KEPT], default=0)
-        for folder in (self.versions, self.snapshots):
-            for number in _numbers(folder):
-                if number < floor:
-                    folder.delete(_name(number))
+        drop_before(floor, self.versions, self.snapshots)
+
+
+def drop_before(floor: int, *folders: Folder) -> None:
+    """Delete versions and snapshots with numbers below `floor`."""
+    for folder in folders:
+        for number in _numbers(folder):
+            if number < floor:
+                folder.delete(_name(number))
 
 
 def _folders(root: Folder) -> tuple[Folder, Folder]:
@@ -173,12 +218,20 @@ def _decode(folder: Folder, name: str, known_format: int) -> dict[str, Any]:
     if not isinstance(found, int) or found > known_format:
         raise newer_format("the checkpoint", found, known_format)
     if found < known_format:
-        raise CheckpointError(
-            "the checkpoint was written by an earlier version of watersmeet",
-            detail=f"It has format {found}; this version reads and writes format {known_format}.",
-            hint="Finish the run with the version that began it, or start with a new checkpoint.",
-        )
+        raise OlderFormatError(found, known_format)
     return content
+
+
+class OlderFormatError(CheckpointError):
+    """The checkpoint is of an earlier format, which only a run of its own query can bring up to date."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(
+            "the checkpoint was written by an earlier version of watersmeet",
+            detail=f"It has format {found}; this version writes format {known}.",
+            hint="Run its job once with this version: it goes on where it stopped, and brings the checkpoint up to date.",
+        )
+        self.found = found
 
 
 @contextmanager
@@ -215,8 +268,7 @@ def read_versions(root: Folder) -> Iterator[Manifest]:
         numbers = sorted(_numbers(versions))
         # Old files go one by one, so a snapshot may have outlived the versions that followed it.
         whole = [n for n in taken if len([v for v in numbers if v > n]) == max([n, *numbers]) - n]
-        first = _name(min(whole, default=max(taken)))
-        content = _decode(snapshots, first, FORMAT)
+        first, content = _oldest_of_our_format(snapshots, whole or [max(taken)])
         with _corruption(snapshots, first):
             manifest = Manifest.from_json(content)
         yield manifest
@@ -236,3 +288,12 @@ def read_versions(root: Folder) -> Iterator[Manifest]:
         raise StateConflictError(
             "the checkpoint changed while it was read", detail=f"{error.filename} has gone.", hint="Try again."
         ) from None
+
+
+def _oldest_of_our_format(snapshots: Folder, numbers: Sequence[int]) -> tuple[str, dict[str, Any]]:
+    """The first snapshot to read: an upgrade leaves those of the former format behind for a moment."""
+    *earlier, last = sorted(numbers)
+    for number in earlier:
+        with suppress(OlderFormatError):
+            return _name(number), _decode(snapshots, _name(number), FORMAT)
+    return _name(last), _decode(snapshots, _name(last), FORMAT)

@@ -1,35 +1,101 @@
-"""Every change that a manifest can undergo, as data, and the pure function that applies it.
+"""Every change that a manifest can undergo, as data, and the function that applies it to a draft of the next one.
 
 A commit is a list of updates; the version file holds them as JSON, tagged with the class name. To add a kind of
-change, add a dataclass to `UPDATES` and its `apply`.
+change: a dataclass with `from_json` in `UPDATES`, and its `apply`.
+
+`apply_all` makes one draft, applies each update to it once, and turns it into the next manifest: what that costs grows
+with the updates and with the buckets of segments that they touch, not with the manifest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol
 
 from watersmeet.errors import InternalError
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
-from watersmeet.model.routing import GroupRange, Routing, expand_ranges, intersect_ranges
-from watersmeet.model.segments import Segment
+from watersmeet.model.ids import LIVE, DeliveryId, Generation, OperatorName, SegmentId, StateName
+from watersmeet.model.placement import Placement
+from watersmeet.model.routing import GroupRange, expand_ranges
+from watersmeet.model.segments import Segment, ranges_from_json
+from watersmeet.model.smoothing import find_smoothing
 from watersmeet.model.statistics import Measured
-from watersmeet.model.upkeep import find_upkeep
-from watersmeet.state.manifest import BatchRecord, Manifest, StreamProgress, batch_from_json
+from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, StreamProgress, Track
+from watersmeet.state.segment_table import SegmentDraft
+
+DECISIONS_KEPT = 200
+
+
+class Draft:
+    """A manifest while a commit changes it: its fields that are replaced whole, and its segments."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.before = manifest
+        self.segments = SegmentDraft(manifest.segments)
+        self.streams = dict(manifest.streams)
+        self.figures = dict(manifest.figures)
+        self.undelivered = manifest.undelivered
+        self.decisions = list(manifest.decisions)
+        self._changed: dict[str, Any] = {}
+
+    @property
+    def version(self) -> int:
+        return self.before.version + 1
+
+    def get(self, name: str) -> Any:
+        """A field as it is now."""
+        return self._changed.get(name, getattr(self.before, name))
+
+    def set(self, **values: Any) -> None:
+        self._changed.update(values)
+
+    def finish(self) -> Manifest:
+        return replace(
+            self.before,
+            version=self.version,
+            segments=self.segments.finish(),
+            streams=self.streams,
+            figures=self.figures,
+            undelivered=self.undelivered,
+            decisions=tuple(self.decisions[-DECISIONS_KEPT:]),
+            **self._changed,
+        )
 
 
 @dataclass(frozen=True)
-class SetRouting:
-    """Other owners for the groups; `slots` may change with them."""
+class SetPlacement:
+    """Other owners for the groups; the number of slots may change with them."""
 
-    slots: int
-    owners: tuple[int, ...]
+    placement: Placement
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> SetRouting:
-        return cls(data["slots"], tuple(data["owners"]))
+    def from_json(cls, data: Mapping[str, Any]) -> SetPlacement:
+        return cls(Placement.from_json(data["placement"]))
+
+
+@dataclass(frozen=True)
+class SetTracks:
+    """The plans at work."""
+
+    tracks: tuple[Track, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SetTracks:
+        return cls(tuple(map(Track.from_json, data["tracks"])))
+
+
+@dataclass(frozen=True)
+class Rename:
+    """States and operators get other names: a checkpoint of an earlier format knew them by others."""
+
+    states: Mapping[StateName, StateName]
+    operators: Mapping[OperatorName, OperatorName]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Rename:
+        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -37,7 +103,7 @@ class AddSegment:
     segment: Segment
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> AddSegment:
+    def from_json(cls, data: Mapping[str, Any]) -> AddSegment:
         return cls(Segment.from_json(data["segment"]))
 
 
@@ -45,76 +111,119 @@ class AddSegment:
 class ReleaseGroups:
     """These groups leave the segment: other segments hold their rows, or nobody needs them any more."""
 
-    segment: str
+    segment: SegmentId
     groups: tuple[GroupRange, ...]
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> ReleaseGroups:
-        return cls(data["segment"], _ranges(data["groups"]))
+    def from_json(cls, data: Mapping[str, Any]) -> ReleaseGroups:
+        return cls(data["segment"], ranges_from_json(data["groups"]))
 
 
 @dataclass(frozen=True)
 class CloseGroups:
     """The live generation of these groups of an operator, which has these states, is closed and goes cold.
 
-    A new and empty one opens. No row is rewritten: a file that is cold in part has an entry for each part.
+    It gets the number `generation`, which none of the groups has had before, and a new and empty one opens. No row is
+    rewritten: a file that is cold in part has an entry for each part.
     """
 
-    operator: str
-    states: tuple[str, ...]
+    operator: OperatorName
+    states: tuple[StateName, ...]
     groups: tuple[GroupRange, ...]
+    generation: Generation
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> CloseGroups:
-        return cls(data["operator"], tuple(data["states"]), _ranges(data["groups"]))
+    def from_json(cls, data: Mapping[str, Any]) -> CloseGroups:
+        groups = ranges_from_json(data["groups"])
+        return cls(data["operator"], tuple(data["states"]), groups, data["generation"])
 
 
 @dataclass(frozen=True)
 class CoolGroups:
     """These groups of an active segment have expired but are owed results: they go cold with their live generation."""
 
-    operator: str
-    segment: str
+    segment: SegmentId
+    state: StateName
     groups: tuple[GroupRange, ...]
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> CoolGroups:
-        return cls(data["operator"], data["segment"], _ranges(data["groups"]))
+    def from_json(cls, data: Mapping[str, Any]) -> CoolGroups:
+        return cls(data["segment"], data["state"], ranges_from_json(data["groups"]))
 
 
 @dataclass(frozen=True)
 class AdvanceStream:
-    """`rows` more rows were read (from `files`), `late` of them late; `newest` is the largest event time among them."""
+    """`rows` more rows were read (from `files`), `late` of them late; `newest_us` is the largest event time of them."""
 
     stream: str
-    newest: int | None
+    newest_us: int | None
     rows: int
     late: int
     files: tuple[str, ...] = ()
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> AdvanceStream:
+    def from_json(cls, data: Mapping[str, Any]) -> AdvanceStream:
         return cls(**{**data, "files": tuple(data["files"])})
 
 
 @dataclass(frozen=True)
-class FinishBatch:
-    batch: BatchRecord
+class ListFiles:
+    """The first `count` names of files that a stream has read are in a list now, which takes the place of `replaced`."""
+
+    stream: str
+    name: str
+    count: int
+    replaced: tuple[str, ...] = ()
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> FinishBatch:
-        return cls(batch_from_json(data["batch"]))
+    def from_json(cls, data: Mapping[str, Any]) -> ListFiles:
+        return cls(**{**data, "replaced": tuple(data["replaced"])})
+
+
+@dataclass(frozen=True)
+class FinishBatch:
+    """A batch, or a round of merges, is done; its results are to be delivered."""
+
+    batch: BatchRecord
+    results: tuple[str, ...] = ()
+    late_files: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> FinishBatch:
+        return cls(BatchRecord(**data["batch"]), tuple(data["results"]), tuple(data["late_files"]))
+
+
+@dataclass(frozen=True)
+class MarkDelivered:
+    """These are known to have been delivered."""
+
+    ids: tuple[DeliveryId, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MarkDelivered:
+        return cls(tuple(data["ids"]))
 
 
 @dataclass(frozen=True)
 class RecordDecision:
     """Something that was decided, and why; the last `DECISIONS_KEPT` are kept in the manifest."""
 
-    decision: dict[str, Any]
+    decision: Mapping[str, Any]
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> RecordDecision:
+    def from_json(cls, data: Mapping[str, Any]) -> RecordDecision:
         return cls(data["decision"])
+
+
+@dataclass(frozen=True)
+class Learn:
+    """What policies have learned."""
+
+    learned: Learned
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Learn:
+        return cls(Learned.from_json(data["learned"]))
 
 
 @dataclass(frozen=True)
@@ -124,194 +233,207 @@ class ObserveBatch:
     measured: Measured
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> ObserveBatch:
+    def from_json(cls, data: Mapping[str, Any]) -> ObserveBatch:
         return cls(Measured.from_json(data["measured"]))
 
 
 @dataclass(frozen=True)
 class ObserveGroups:
-    """What a batch saw of the groups of operators; `upkeep` names the method that recent figures are kept by."""
+    """What a batch saw of the groups of operators; `smoothing` names the method that recent figures are kept by."""
 
     batch: int
-    upkeep: str
-    operators: dict[str, dict[str, Any]]  # `GroupObservation`s as JSON
+    smoothing: str
+    operators: Mapping[OperatorName, GroupObservation]
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> ObserveGroups:
-        return cls(**data)
+    def from_json(cls, data: Mapping[str, Any]) -> ObserveGroups:
+        seen = {operator: GroupObservation.from_json(entry) for operator, entry in data["operators"].items()}
+        return cls(data["batch"], data["smoothing"], seen)
 
 
-DECISIONS_KEPT = 200
-UNITED = 0  # the number of a generation that a merge has made
+class Update(Protocol):
+    """One of `UPDATES`."""
 
-Update = (
-    SetRouting
-    | AddSegment
-    | ReleaseGroups
-    | CloseGroups
-    | CoolGroups
-    | AdvanceStream
-    | FinishBatch
-    | ObserveBatch
-    | ObserveGroups
-    | RecordDecision
-)
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Update: ...
+
+
 UPDATES: tuple[type[Update], ...] = (
-    SetRouting,
+    SetPlacement,
+    SetTracks,
+    Rename,
     AddSegment,
     ReleaseGroups,
     CloseGroups,
     CoolGroups,
     AdvanceStream,
+    ListFiles,
     FinishBatch,
+    MarkDelivered,
     ObserveBatch,
     ObserveGroups,
     RecordDecision,
+    Learn,
 )
 _BY_NAME = {kind.__name__: kind for kind in UPDATES}
 
 
-def _ranges(data: Iterable[Iterable[int]]) -> tuple[GroupRange, ...]:
-    return tuple((low, high) for low, high in data)
-
-
 def update_to_json(update: Update) -> dict[str, Any]:
-    return {"update": type(update).__name__, **asdict(update)}
+    values = {entry.name: getattr(update, entry.name) for entry in fields(update)}  # type: ignore[arg-type]
+    return {"update": type(update).__name__, **{name: _plain(value) for name, value in values.items()}}
 
 
-def update_from_json(data: dict[str, Any]) -> Update:
-    fields = {name: value for name, value in data.items() if name != "update"}
-    return _BY_NAME[data["update"]].from_json(fields)
+def _plain(value: Any) -> Any:
+    """A field of an update as plain JSON data."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
+    return value
+
+
+def update_from_json(data: Mapping[str, Any]) -> Update:
+    return _BY_NAME[data["update"]].from_json({name: value for name, value in data.items() if name != "update"})
 
 
 def apply_all(updates: Iterable[Update], manifest: Manifest) -> Manifest:
     """The next version."""
-    result = replace(manifest, version=manifest.version + 1)
+    draft = Draft(manifest)
     for update in updates:
-        result = apply(update, result)
-    return result
+        apply(update, draft)
+    return draft.finish()
 
 
 @singledispatch
-def apply(update: Any, manifest: Manifest) -> Manifest:
+def apply(update: Any, draft: Draft) -> None:
     raise InternalError(f"no way to apply a {type(update).__name__}")
 
 
 @apply.register
-def _(update: SetRouting, manifest: Manifest) -> Manifest:
-    return replace(manifest, routing=Routing(update.slots, update.owners))
+def _(update: SetPlacement, draft: Draft) -> None:
+    draft.set(placement=update.placement)
 
 
 @apply.register
-def _(update: AddSegment, manifest: Manifest) -> Manifest:
-    return replace(manifest, segments={**manifest.segments, update.segment.id: update.segment})
+def _(update: SetTracks, draft: Draft) -> None:
+    draft.set(tracks=update.tracks)
 
 
 @apply.register
-def _(update: ReleaseGroups, manifest: Manifest) -> Manifest:
-    segments = dict(manifest.segments)
-    rest = segments[update.segment].without(update.groups)
-    if rest.groups:
-        segments[update.segment] = rest
-    else:
-        del segments[update.segment]
-    return replace(manifest, segments=segments)
+def _(update: Rename, draft: Draft) -> None:
+    for old, new in update.states.items():
+        for segment in list(draft.segments.active(old).values()):
+            _rename(draft, segment, new)
+        for generation in draft.segments.generations(old):
+            for segment in list(draft.segments.cold(old, generation).values()):
+                _rename(draft, segment, new)
+    draft.figures = {update.operators.get(name, name): figures for name, figures in draft.figures.items()}
+
+
+def _rename(draft: Draft, segment: Segment, state: StateName) -> None:
+    draft.segments.release(segment.id, segment.groups)
+    draft.segments.add(replace(segment, state=state))
 
 
 @apply.register
-def _(update: CloseGroups, manifest: Manifest) -> Manifest:
-    groups = set(expand_ranges(update.groups))
-    by_number: dict[int, list[GroupRange]] = {}
-    for group in groups:
-        by_number.setdefault(manifest.live_generation(update.operator, group), []).append((group, group + 1))
-    segments = dict(manifest.segments)
-    for segment in manifest.segments.values():
-        if segment.state in update.states and segment.tier == "active":
-            for number, part in by_number.items():
-                _turn_cold(segments, segment.id, tuple(part), number)
-    counts = dict(manifest.closed.get(update.operator, {}))
-    counts |= {group: counts.get(group, 0) + 1 for group in groups}
-    figures = dict(manifest.figures)
-    if update.operator in figures:
-        figures[update.operator] = figures[update.operator].opened(sorted(groups))
-    closed = {**manifest.closed, update.operator: counts}
-    return replace(manifest, segments=segments, closed=closed, figures=figures)
+def _(update: AddSegment, draft: Draft) -> None:
+    draft.segments.add(update.segment)
 
 
 @apply.register
-def _(update: CoolGroups, manifest: Manifest) -> Manifest:
-    segments = dict(manifest.segments)
-    for group in expand_ranges(update.groups):
-        number = manifest.live_generation(update.operator, group)
-        _turn_cold(segments, update.segment, ((group, group + 1),), number)
-    return replace(manifest, segments=segments)
-
-
-def _turn_cold(segments: dict[str, Segment], name: str, groups: tuple[GroupRange, ...], number: int) -> None:
-    """Move `groups` from an entry to one of their own, of the cold generation `number`."""
-    if name not in segments or not intersect_ranges(segments[name].groups, groups):
-        return
-    entry = segments[name]
-    cold = entry.cold(groups, number)
-    rest = entry.without(groups)
-    if rest.live_rows:  # groups without rows would keep a cold file among those that every batch opens
-        segments[name] = rest
-    else:
-        del segments[name]
-    if cold.id in segments:
-        raise InternalError(f'two entries "{cold.id}" for one part of a file')
-    segments[cold.id] = cold
+def _(update: ReleaseGroups, draft: Draft) -> None:
+    draft.segments.release(update.segment, update.groups)
 
 
 @apply.register
-def _(update: AdvanceStream, manifest: Manifest) -> Manifest:
-    before = manifest.streams.get(update.stream, StreamProgress())
-    known = [time for time in (before.newest, update.newest) if time is not None]
-    after = StreamProgress(
-        newest=max(known, default=None),
+def _(update: CloseGroups, draft: Draft) -> None:
+    for state in update.states:
+        for segment in list(draft.segments.active(state).values()):
+            draft.segments.turn_cold(segment, update.groups, update.generation)
+        if LIVE in draft.segments.generations(state):
+            for segment in list(draft.segments.cold(state, LIVE).values()):
+                draft.segments.turn_cold(segment, update.groups, update.generation)
+    if update.operator in draft.figures:
+        figures = draft.figures[update.operator]
+        draft.figures[update.operator] = figures.opened(expand_ranges(update.groups))
+
+
+@apply.register
+def _(update: CoolGroups, draft: Draft) -> None:
+    draft.segments.turn_cold(draft.segments.active(update.state)[update.segment], update.groups, LIVE)
+
+
+@apply.register
+def _(update: AdvanceStream, draft: Draft) -> None:
+    before = draft.streams.get(update.stream, StreamProgress())
+    known = [time for time in (before.newest_us, update.newest_us) if time is not None]
+    draft.streams[update.stream] = replace(
+        before,
+        newest_us=max(known, default=None),
         rows=before.rows + update.rows,
         late=before.late + update.late,
         files=before.files + update.files,
     )
-    return replace(manifest, streams={**manifest.streams, update.stream: after})
 
 
 @apply.register
-def _(update: FinishBatch, manifest: Manifest) -> Manifest:
-    batch = update.batch
-    last = manifest.batch
-    next_round = last is not None and (batch.number, batch.round) == (last.number, last.round + 1)
-    if not next_round and (batch.number, batch.round) != (manifest.last_batch + 1, 0):
-        raise InternalError(
-            f"batch {batch.number} cannot follow batch {manifest.last_batch}",
-            detail="Batches are committed in order, each exactly once.",
-        )
-    return replace(
-        manifest,
-        batch=batch,
-        rows_in=manifest.rows_in + batch.rows_in,
-        rows_out=manifest.rows_out + batch.rows_out,
-        rows_late=manifest.rows_late + batch.rows_late,
+def _(update: ListFiles, draft: Draft) -> None:
+    before = draft.streams[update.stream]
+    kept = tuple(entry for entry in before.file_lists if entry[0] not in update.replaced)
+    listed = update.count - sum(count for name, count in before.file_lists if name in update.replaced)
+    draft.streams[update.stream] = replace(
+        before, files=before.files[listed:], file_lists=(*kept, (update.name, update.count))
     )
 
 
 @apply.register
-def _(update: ObserveBatch, manifest: Manifest) -> Manifest:
-    return replace(manifest, measured=manifest.measured.then(update.measured))
+def _(update: FinishBatch, draft: Draft) -> None:
+    batch = update.batch
+    last: BatchRecord | None = draft.get("batch")
+    following = [(0, 0)] if last is None else [(last.number, last.round + 1), (last.number + 1, 0)]
+    if (batch.number, batch.round) not in following:
+        raise InternalError(
+            f"batch {batch.number} cannot follow batch {-1 if last is None else last.number}",
+            detail="Batches are committed in order, each exactly once.",
+        )
+    number: DeliveryId = draft.get("next_delivery")
+    draft.undelivered += (Delivery(number, batch.number, batch.round, update.results, update.late_files),)
+    draft.set(
+        batch=batch,
+        next_delivery=DeliveryId(number + 1),
+        rows_in=draft.get("rows_in") + batch.rows_in,
+        rows_out=draft.get("rows_out") + batch.rows_out,
+        rows_late=draft.get("rows_late") + batch.rows_late,
+    )
 
 
 @apply.register
-def _(update: ObserveGroups, manifest: Manifest) -> Manifest:
-    method = find_upkeep(update.upkeep)
-    figures = dict(manifest.figures)
-    for operator, data in update.operators.items():
-        seen = GroupObservation.from_json(data)
-        before = figures.get(operator) or GroupFigures.nothing(len(seen.arrivals), manifest.routing.groups)
-        figures[operator] = before.then(update.batch, seen, method.then)
-    return replace(manifest, figures=figures)
+def _(update: MarkDelivered, draft: Draft) -> None:
+    draft.undelivered = tuple(entry for entry in draft.undelivered if entry.id not in update.ids)
 
 
 @apply.register
-def _(update: RecordDecision, manifest: Manifest) -> Manifest:
-    kept = (*manifest.decisions, {**update.decision, "version": manifest.version})[-DECISIONS_KEPT:]
-    return replace(manifest, decisions=kept)
+def _(update: ObserveBatch, draft: Draft) -> None:
+    draft.set(measured=draft.get("measured").then(update.measured))
+
+
+@apply.register
+def _(update: ObserveGroups, draft: Draft) -> None:
+    method = find_smoothing(update.smoothing)
+    for operator, seen in update.operators.items():
+        before = draft.figures.get(operator) or GroupFigures.nothing(len(seen.arrivals), len(seen.local))
+        draft.figures[operator] = before.then(update.batch, seen, method.then)
+
+
+@apply.register
+def _(update: RecordDecision, draft: Draft) -> None:
+    draft.decisions.append({**update.decision, "version": draft.version})
+
+
+@apply.register
+def _(update: Learn, draft: Draft) -> None:
+    draft.set(learned=update.learned)

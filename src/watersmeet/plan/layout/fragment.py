@@ -9,7 +9,7 @@ import pyarrow as pa
 from watersmeet.model.expressions import Call, Column, Expr, aliases_of, columns_of
 from watersmeet.model.ids import Alias
 from watersmeet.plan.fragment import FragmentStage
-from watersmeet.plan.layout.walk import Keys, Laid, Walk, has_exact_hash, operator_name, partitioning_of
+from watersmeet.plan.layout.walk import Keys, Laid, Walk, has_exact_hash, operator_name
 from watersmeet.plan.physical import Exchange, FromInput, FromOperator, Node, NodeInput, lineage_field
 from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
 
@@ -75,7 +75,8 @@ class _Fragment:
         if _keys(walk, child) == self.keys:
             return NodeInput(self.node(child, keep, is_root=False), state, None)
         port = walk.new_port(self.ports)
-        below = walk.lay_below(child, keep, (Exchange(port, state.key_fields, fields, partitioning_of(self.keys)),))
+        onward = Exchange(port, state.key_fields, fields, state.partitioning, state.aliases)
+        below = walk.lay_below(child, keep, (onward,))
         self.wave = max(self.wave, below.wave + 1)
         return NodeInput(below.source, state, port)
 

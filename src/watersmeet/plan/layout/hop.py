@@ -96,7 +96,7 @@ class _RoutedJoin:
                 walk.add_leaf(child.alias, self.entries[i][keys], state)
             return FromInput(Alias(child.alias))
         onward = tuple(
-            Exchange(self.entries[i][keys], state.key_fields, self.fields[i], state.partitioning)
+            Exchange(self.entries[i][keys], state.key_fields, self.fields[i], state.partitioning, state.aliases)
             for keys, state in wanted.items()
         )
         below = walk.lay_below(child, frozenset(c for c in self.wanted if c.alias in self.parts[i]), onward)
@@ -130,7 +130,7 @@ class _RoutedJoin:
         sees_new = visit.input < i
         meets = None if sees_new else self.probed[visit.input][visit.keys]
         hashed_on = self.walk.key_fields(visit.keys, both)
-        return (Exchange(port, hashed_on, out, partitioning_of(visit.keys), meets),)
+        return (Exchange(port, hashed_on, out, partitioning_of(visit.keys), self.walk.in_order(both), meets),)
 
     def _carried(self, bound: frozenset[str], last: bool) -> Fields:
         """What a partial result over `bound` carries on: columns for above, and for predicates still to come."""

@@ -15,7 +15,7 @@ before going on to the next, until the list is empty.
 from __future__ import annotations
 
 from watersmeet.adapt.decisions import MergeGroup
-from watersmeet.adapt.estimates import global_share, owed_results
+from watersmeet.adapt.estimates import global_share, owed_by
 from watersmeet.adapt.view import ColdView, MemoryView
 
 
@@ -23,23 +23,20 @@ def clean_up(view: MemoryView) -> tuple[MergeGroup, ...]:
     """All groups with something to merge, in the order of merging."""
     found = []
     for cold in view.cold:
-        generations, size = _all_generations(view, cold)
-        if len(generations) < 2:
+        whole = _with_live(view, cold)
+        if whole.generations < 2:
             continue
-        # Keys of the live generation may be new, or those of the cold ones. The larger count is the least there can be.
-        live = view.live(cold.operator, cold.group)
-        unique = max(cold.unique, live.unique if live else 0.0)
-        owed = owed_results(generations, unique) * global_share(view, cold.operator, cold.group)
+        owed = owed_by(whole) * global_share(view, cold.operator, cold.group)
         operator = view.operator(cold.operator)
         place = (operator.level, -operator.depth, operator.id)
-        reason = f"{len(generations)} generations with {size} bytes owe about {owed:.4g} results of the query"
-        found.append((place, -owed / max(1, size), cold.group, MergeGroup(cold.operator, cold.group, reason)))
+        reason = f"{whole.generations} generations with {whole.bytes} bytes owe about {owed:.4g} results of the query"
+        found.append((place, -owed / max(1, whole.bytes), cold.group, MergeGroup(cold.operator, cold.group, reason)))
     return tuple(entry[-1] for entry in sorted(found, key=lambda entry: entry[:-1]))
 
 
-def _all_generations(view: MemoryView, cold: ColdView) -> tuple[list[tuple[int, ...]], int]:
-    """Rows by generation and input, and the bytes of all of them, with the live generation where there is one."""
+def _with_live(view: MemoryView, cold: ColdView) -> ColdView:
+    """The generations of a group, the live one among them where there is one."""
     live = view.live(cold.operator, cold.group)
     if live is None or not (any(live.rows) or live.size_bytes):
-        return list(cold.generations), cold.bytes
-    return [*cold.generations, live.rows], cold.bytes + live.size_bytes
+        return cold
+    return cold.and_live(live.rows, live.size_bytes)

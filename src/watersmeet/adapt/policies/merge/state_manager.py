@@ -2,10 +2,12 @@
 
 Walks the plan from the root down, and stops at the first operator at which a merge yields more results of the query a
 second than memory does: results expected per row read, times the rows that can be read a second, against the recent
-output of the operator's groups. There it takes the best cold group. The operators below wait while it is merged; those
-above go on. Rows that come meanwhile must fit where they wait (`fits_buffer`); groups for which they do not are passed
-over. So are groups whose results would not fit into memory above them (`fits_memory`), of which the paper says nothing:
-what they owe is paid by the clean-up, which goes group by group.
+output of the operator's groups. There it takes the best cold group. In the paper the operators below wait while it is
+merged. Here they do not: a merge runs in the tasks of a batch, beside the joining of new rows and never instead of it,
+and batches wait for each other. What would have waited is told with the decision. Rows that come meanwhile must fit
+where they wait (`fits_buffer`); groups for which they do not are passed over. So are groups whose results would not fit
+into memory above them (`fits_memory`), of which the paper says nothing: what they owe is left to the clean-up, which
+goes group by group.
 
 Where the paper leaves things open:
 - memConst is a rate of results there, and multiplies a number of results. Here the recent output is divided by the
@@ -25,8 +27,9 @@ import math
 from dataclasses import dataclass
 
 from watersmeet.adapt.decisions import MergeGroup
-from watersmeet.adapt.estimates import global_share, kept_bytes, owed_results
+from watersmeet.adapt.estimates import global_share, kept_bytes, owed_by
 from watersmeet.adapt.view import ColdView, MemoryView
+from watersmeet.model.ids import OperatorName
 
 
 @dataclass(frozen=True)
@@ -50,14 +53,14 @@ def choose_merge(view: MemoryView, pace: MergePace) -> MergeGroup | None:
                 break
             if fits_buffer(view, operator.id, group.rows, pace) and fits_memory(view, group, pace):
                 reason = (
-                    f"merging {group.operator}:{group.group} should give {merging:.4g} results a second, {per_row:.4g} "
-                    f"for each of {group.rows} rows read; memory gives {probing:.4g}"
+                    f"merging {view.label(group.operator)}:{group.group} should give {merging:.4g} results a second, "
+                    f"{per_row:.4g} for each of {group.rows} rows read; memory gives {probing:.4g}"
                 )
                 return MergeGroup(group.operator, group.group, reason, tuple(sorted(set(view.below(operator.id)))))
     return None
 
 
-def memory_throughput(view: MemoryView, operator: str, pace: MergePace) -> float:
+def memory_throughput(view: MemoryView, operator: OperatorName, pace: MergePace) -> float:
     """Results of the query that the operator's groups yield a second (memThroughput)."""
     return pace.memory_weight * view.recent_outputs[operator][1] / view.seconds
 
@@ -68,18 +71,18 @@ def disk_throughput(view: MemoryView, cold: ColdView) -> float:
     # be merged, and so nothing would ever come through.
     come_through = view.recent_outputs[cold.operator][1] > 0
     share = global_share(view, cold.operator, cold.group) if come_through else 1.0
-    return owed_results(cold.generations, cold.unique) * share / max(1, cold.rows)
+    return owed_by(cold) * share / max(1, cold.rows)
 
 
 def fits_memory(view: MemoryView, cold: ColdView, pace: MergePace) -> bool:
     """Whether what a merge of the group should emit has room in the states above."""
     if view.budget_bytes is None:
         return True
-    emitted = owed_results(cold.generations, cold.unique) * kept_bytes(view, cold.operator)
+    emitted = owed_by(cold) * kept_bytes(view, cold.operator)
     return emitted <= pace.room * view.budget_bytes
 
 
-def fits_buffer(view: MemoryView, operator: str, rows: int, pace: MergePace) -> bool:
+def fits_buffer(view: MemoryView, operator: OperatorName, rows: int, pace: MergePace) -> bool:
     """Whether a merge that reads so many rows ends before the rows that wait for it fill the buffer.
 
     BufTime > DskTime in the paper. What waits is what comes to the operator and to those below it.

@@ -14,6 +14,7 @@ from hashlib import blake2b
 
 from watersmeet.adapt.decisions import SpillGroups
 from watersmeet.adapt.view import GroupView, MemoryView
+from watersmeet.model.ids import GroupKey
 
 SpillPolicy = Callable[[MemoryView, int], SpillGroups]  # with the bytes to free
 Score = Callable[[GroupView], float]
@@ -45,7 +46,8 @@ def _by_score(view: MemoryView, bytes_to_free: int, score: Score, sign: int, why
     ordered = sorted(view.spillable, key=lambda group: (sign * scores[group.key], -group.size_bytes, group.key))
     chosen = _take(ordered, bytes_to_free)
     if chosen:
-        why += f", {_scored(chosen[0], scores)}" + (f" to {_scored(chosen[-1], scores)}" if chosen[1:] else "")
+        why += f", {_scored(view, chosen[0], scores)}"
+        why += f" to {_scored(view, chosen[-1], scores)}" if chosen[1:] else ""
     return SpillGroups(tuple(group.key for group in chosen), _reason(view, bytes_to_free, chosen, why))
 
 
@@ -61,8 +63,8 @@ def _take(ordered: Iterable[GroupView], bytes_to_free: int) -> list[GroupView]:
     return chosen
 
 
-def _scored(group: GroupView, scores: dict[tuple[str, int], float]) -> str:
-    return f"{scores[group.key]:.4g} ({group.operator}:{group.group})"
+def _scored(view: MemoryView, group: GroupView, scores: dict[GroupKey, float]) -> str:
+    return f"{scores[group.key]:.4g} ({view.label(group.operator)}:{group.group})"
 
 
 def _reason(view: MemoryView, bytes_to_free: int, chosen: list[GroupView], why: str) -> str:

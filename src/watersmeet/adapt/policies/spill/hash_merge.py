@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from watersmeet.adapt.decisions import SpillGroups
 from watersmeet.adapt.policies.spill.choice import in_order
 from watersmeet.adapt.view import GroupView, MemoryView
+from watersmeet.model.ids import GroupKey, OperatorName
 
 TOLERANCE = 0.05  # not tuned
 
@@ -27,12 +28,12 @@ def hash_merge(view: MemoryView, bytes_to_free: int, *, tolerance: float = TOLER
 
 
 def _balancing(view: MemoryView, tolerance: float) -> Iterator[GroupView]:
-    groups: dict[str, list[GroupView]] = {}
+    groups: dict[OperatorName, list[GroupView]] = {}
     for group in view.spillable:
         groups.setdefault(group.operator, []).append(group)
     held = {id: [sum(column) for column in zip(*(g.bytes for g in kept), strict=True)] for id, kept in groups.items()}
 
-    def order(group: GroupView) -> tuple[int, int, tuple[str, int]]:
+    def order(group: GroupView) -> tuple[int, int, GroupKey]:
         left = [total - part for total, part in zip(held[group.operator], group.bytes, strict=True)]
         span = max(left) - min(left)
         beyond = span if span > tolerance * sum(left) else 0

@@ -13,6 +13,7 @@ from watersmeet.adapt.decisions import SpillGroups
 from watersmeet.adapt.policies.spill.choice import in_order
 from watersmeet.adapt.policies.spill.local_output import local_productivity
 from watersmeet.adapt.view import GroupView, MemoryView
+from watersmeet.model.ids import GroupKey
 
 
 def inactive_or_unproductive(view: MemoryView, bytes_to_free: int, *, theta: float | None = None) -> SpillGroups:
@@ -23,7 +24,7 @@ def inactive_or_unproductive(view: MemoryView, bytes_to_free: int, *, theta: flo
         inactive = view.batch - group.last_use
         return inactive if inactive > limit else 0.0
 
-    def order(group: GroupView) -> tuple[float, float, int, tuple[str, int]]:
+    def order(group: GroupView) -> tuple[float, float, int, GroupKey]:
         return -silence(group), local_productivity(group), -group.size_bytes, group.key
 
     silent = sum(silence(group) > 0 for group in view.spillable)

@@ -23,7 +23,7 @@ from watersmeet.errors import JobError, did_you_mean
 Figure = TypeVar("Figure", float, NDArray[np.float64])
 
 
-class Upkeep(Protocol):
+class Smoothing(Protocol):
     name: ClassVar[str]
 
     def then(self, kept: tuple[Figure, ...], observed: Figure) -> tuple[Figure, ...]: ...
@@ -76,14 +76,14 @@ class Ewma:
         return kept[-1]
 
 
-UPKEEPS: tuple[Upkeep, ...] = (Ewma(), Average(), Recent())
+SMOOTHINGS: tuple[Smoothing, ...] = (Ewma(), Average(), Recent())
 
 
-def find_upkeep(name: str) -> Upkeep:
+def find_smoothing(name: str) -> Smoothing:
     """The method of this name."""
-    known = {method.name: method for method in UPKEEPS}
+    known = {method.name: method for method in SMOOTHINGS}
     if name not in known:
         raise JobError(
-            f'unknown upkeep "{name}"', detail=f"There are {', '.join(known)}.", hint=did_you_mean(name, known)
+            f'unknown smoothing "{name}"', detail=f"There are {', '.join(known)}.", hint=did_you_mean(name, known)
         )
     return known[name]

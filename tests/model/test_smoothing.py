@@ -1,4 +1,4 @@
-"""Upkeep of statistics: the paper's example, and what each method keeps."""
+"""Smoothing of statistics: the paper's example, and what each method keeps."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.errors import JobError
-from watersmeet.model.upkeep import UPKEEPS, Average, Ewma, Recent, Upkeep, find_upkeep
+from watersmeet.model.smoothing import SMOOTHINGS, Average, Ewma, Recent, Smoothing, find_smoothing
 
 
-def figure(method: Upkeep, observations: list[float]) -> float:
+def figure(method: Smoothing, observations: list[float]) -> float:
     kept: tuple[float, ...] = ()
     for observed in observations:
         kept = method.then(kept, observed)
@@ -43,15 +43,15 @@ def test_averages_of_fewer_than_asked_are_of_those_there_are() -> None:
     assert figure(Average(), [1000, 1, 2, 3, 4, 5]) == 3
 
 
-@pytest.mark.parametrize("method", UPKEEPS, ids=lambda method: method.name)
+@pytest.mark.parametrize("method", SMOOTHINGS, ids=lambda method: method.name)
 @given(observations=st.lists(st.floats(0, 1e6), min_size=1, max_size=12))
-def test_figures_lie_among_the_observations(method: Upkeep, observations: list[float]) -> None:
+def test_figures_lie_among_the_observations(method: Smoothing, observations: list[float]) -> None:
     slack = 1e-9 * (1 + max(observations))
     assert min(observations) - slack <= figure(method, observations) <= max(observations) + slack
 
 
-@pytest.mark.parametrize("method", UPKEEPS, ids=lambda method: method.name)
-def test_arrays_hold_a_figure_for_each_group(method: Upkeep) -> None:
+@pytest.mark.parametrize("method", SMOOTHINGS, ids=lambda method: method.name)
+def test_arrays_hold_a_figure_for_each_group(method: Smoothing) -> None:
     observations = np.arange(21.0).reshape(7, 3) ** 2
     kept: tuple[np.ndarray, ...] = ()
     for row in observations:
@@ -61,7 +61,7 @@ def test_arrays_hold_a_figure_for_each_group(method: Upkeep) -> None:
 
 
 def test_methods_are_found_by_name() -> None:
-    assert [find_upkeep(name) for name in ("recent", "average", "ewma")] == [Recent(), Average(5), Ewma(0.5)]
+    assert [find_smoothing(name) for name in ("recent", "average", "ewma")] == [Recent(), Average(5), Ewma(0.5)]
     with pytest.raises(JobError) as caught:
-        find_upkeep("averege")
+        find_smoothing("averege")
     assert caught.value.hint == 'Did you mean "average"?'

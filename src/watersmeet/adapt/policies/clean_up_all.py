@@ -1,0 +1,63 @@
+"""Merges what is owed until nothing is, at the end of the input or on request, in the order of `merge/clean_up.py`.
+
+Groups of one operator at a time, the lowest first, and no more at once than fits into the budget: what is read, and
+what should be emitted into the states above. Where the input has ended, nothing more will come to that operator, so all
+that it has in memory makes room for them. How many of the results expected really come is learned from round to round:
+estimates know no windows and no predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from watersmeet.adapt.decisions import CloseLive, Decision, ExpectResults, MergeGroup
+from watersmeet.adapt.estimates import kept_bytes, owed_by
+from watersmeet.adapt.outlook import Outlook, Signal
+from watersmeet.adapt.policies.merge.clean_up import clean_up
+from watersmeet.adapt.policy import Moment
+
+CLEAN_UP_BYTES = 256 << 20  # in the place of a budget, where there is none
+
+
+@dataclass(frozen=True)
+class CleanUpAll:
+    budget_bytes: int | None
+
+    moments: ClassVar[frozenset[Moment]] = frozenset({Moment.DRAIN, Moment.END})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        if not outlook.owes:
+            return
+        view = outlook.memory
+        wanted = clean_up(view)
+        operator = wanted[0].operator
+        lowest = [entry for entry in wanted if entry.operator == operator]
+        active = outlook.active_bytes
+        if outlook.moment is Moment.END:
+            # All that the operator has in memory goes cold, and makes room.
+            live = [group for group in view.groups if group.operator == operator and group.size_bytes]
+            active -= sum(group.size_bytes for group in live)
+            if live:
+                yield CloseLive(tuple(group.key for group in live), "the input has ended")
+        budget = self.budget_bytes or CLEAN_UP_BYTES
+        left: float = max(budget - active, budget // 4)
+        cold = {entry.key: entry for entry in view.cold}
+        # What a merge emits goes into memory above it, beside what it reads.
+        kept = kept_bytes(view, operator) * outlook.learned.come_true.get(operator, 1.0)
+        expected = 0.0
+        chosen: list[MergeGroup] = []
+        for entry in lowest:
+            found = cold[entry.operator, entry.group]
+            live_group = view.live(*found.key)
+            whole = found if live_group is None else found.and_live(live_group.rows, live_group.size_bytes)
+            emitted = owed_by(whole)
+            left -= whole.bytes + kept * emitted
+            if chosen and left < 0:
+                break
+            chosen.append(entry)
+            expected += emitted
+        yield from chosen
+        yield ExpectResults(operator, expected)

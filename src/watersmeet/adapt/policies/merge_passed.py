@@ -1,0 +1,47 @@
+"""Merges groups of which a closed generation has outlived its windows, so that cold state and what it owes stay bounded.
+
+No new row will ever join with such a generation: all that it is kept for is what it owes to its neighbours, and to wait
+would not make that cheaper. A merge emits it, and drops what has expired by then. Each row is read about twice for it:
+a generation that a merge has united is younger than one window, and is merged again one window later. Without windows
+nothing ever passes, and this does nothing.
+
+Why it is needed: an operator that owes results holds back the time up to which those above it may let go of rows. What
+is owed for ever would hold that back for ever, and everything above would grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from watersmeet.adapt.decisions import Decision, MergeGroup
+from watersmeet.adapt.estimates import kept_bytes, owed_by
+from watersmeet.adapt.outlook import Outlook, Signal
+from watersmeet.adapt.policy import Moment
+
+AT_ONCE = 0.25  # of the budget: what the merges of one batch may read and leave in memory above
+
+
+@dataclass(frozen=True)
+class MergePassed:
+    budget_bytes: int | None
+
+    moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH, Moment.IDLE})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        if not outlook.has_passed:
+            return
+        view = outlook.memory
+        left = AT_ONCE * (self.budget_bytes or 0)
+        passed = [cold for cold in view.cold if cold.passed and cold.generations > 1]
+        # Lower operators first: what they emit is what those above wait for.
+        passed.sort(key=lambda cold: (view.operator(cold.operator).level, -cold.bytes, cold.key))
+        for place, cold in enumerate(passed):
+            come_true = outlook.learned.come_true.get(cold.operator, 1.0)
+            left -= cold.bytes + owed_by(cold) * kept_bytes(view, cold.operator) * come_true
+            if left < 0 and place:
+                return
+            reason = f"a generation of {cold.generations} has outlived its windows, and {cold.bytes} bytes wait for it"
+            yield MergeGroup(cold.operator, cold.group, reason, with_live=False)

@@ -1,0 +1,27 @@
+"""Merges the cold group that pays most, where that beats memory: see `merge/state_manager.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from watersmeet.adapt.decisions import Decision
+from watersmeet.adapt.outlook import Outlook, Signal
+from watersmeet.adapt.policies.merge.state_manager import MergePace, choose_merge
+from watersmeet.adapt.policy import Moment
+
+# Cold rows that a merge reads a second. Sources hand rows over when they are asked, so no buffer overruns.
+PACE = MergePace(disk_rows=2_000_000.0)
+
+
+@dataclass(frozen=True)
+class MergeWorthwhile:
+    pace: MergePace = PACE
+
+    moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH, Moment.IDLE})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        if outlook.has_mergeable and (found := choose_merge(outlook.memory, self.pace)) is not None:
+            yield found

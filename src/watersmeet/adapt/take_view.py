@@ -1,0 +1,129 @@
+"""The manifest and the plan as the view that memory policies decide by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from watersmeet.adapt.view import ColdView, GroupView, MemoryView, OperatorView
+from watersmeet.model.group_figures import Floats, GroupFigures
+from watersmeet.model.ids import OperatorName
+from watersmeet.model.smoothing import Smoothing, find_smoothing
+from watersmeet.plan.physical import FromOperator, Node, PhysicalPlan, State
+from watersmeet.plan.spec import joins_of
+from watersmeet.state.ledger import Ledger, Ledgers
+from watersmeet.state.manifest import Manifest
+
+ROW_BYTES = 32.0  # of an input that has no row yet
+
+Horizons = Mapping[OperatorName, int]  # up to when rows of all inputs may expire unseen, in microseconds
+
+
+def view_memory(
+    plan: PhysicalPlan,
+    manifest: Manifest,
+    ledgers: Ledgers,
+    budget_bytes: int | None,
+    smoothing: str,
+    seconds: float,
+    horizons_us: Horizons | None = None,
+) -> MemoryView:
+    """Sizes from the segments, earnings from the figures; a batch takes `seconds`."""
+    method = find_smoothing(smoothing)
+    known = ledgers.at(manifest)
+    groups = [view for node in plan.operators.values() for view in _live_groups(node, manifest, known, method)]
+    passed = horizons_us or {}
+    cold = [view for node in plan.operators.values() for view in _cold_groups(node, known[node.name], passed)]
+    return MemoryView(
+        batch=max(0, manifest.last_batch),
+        budget_bytes=budget_bytes,
+        active_bytes=manifest.active_bytes,
+        seconds=max(seconds, 1e-6),
+        arrivals_total=sum(sum(group.arrivals) for group in groups),
+        operators=tuple(_operators(plan, manifest)),
+        groups=tuple(groups),
+        cold=tuple(cold),
+    )
+
+
+def _operators(plan: PhysicalPlan, manifest: Manifest) -> Iterator[OperatorView]:
+    level: dict[OperatorName, int] = {}
+    for node in plan.operators.values():  # each after those that feed it
+        level[node.name] = 1 + max((level[n] for n in level if plan.operators[n].aliases < node.aliases), default=-1)
+    for node in plan.operators.values():
+        yield OperatorView(
+            id=node.name,
+            depth=sum(node.aliases < join.aliases for join in joins_of(plan.spec.tree)),
+            level=level[node.name],
+            inputs=tuple(e.source.name if isinstance(e.source, FromOperator) else e.source.alias for e in node.inputs),
+            row_bytes=tuple(_row_bytes(manifest, entry.state) for entry in node.inputs),
+            spillable=True,
+            label=node.label,
+        )
+
+
+def _row_bytes(manifest: Manifest, state: State) -> float:
+    active, cold = manifest.segments.active(state.name), manifest.segments.cold(state.name)
+    # The newest generation tells as much as all of them.
+    bucket = active if active.rows or not cold else cold[max(cold)]
+    return bucket.bytes / bucket.rows if bucket.rows else ROW_BYTES
+
+
+def _live_groups(
+    node: Node, manifest: Manifest, ledgers: Mapping[OperatorName, Ledger], method: Smoothing
+) -> Iterator[GroupView]:
+    total = manifest.placement.groups
+    figures = manifest.figures.get(node.name) or GroupFigures.nothing(len(node.inputs), total)
+    buckets = [manifest.segments.active(state) for state in node.states]
+    rows = np.stack([bucket.rows_by_group for bucket in buckets])
+    size = np.stack([bucket.bytes_by_group for bucket in buckets])
+    keys = ledgers[node.name].keys.distinct
+
+    def recent(kept: tuple[Floats, ...]) -> Floats:
+        return np.asarray(method.value(kept)) if kept else np.zeros(total)
+
+    arrivals = np.stack([recent(kept) for kept in figures.arrivals])
+    local, traced = recent(figures.recent_local), recent(figures.recent_global)
+    # What rows earned that have gone says nothing of those that are there.
+    there = rows.sum(axis=0)
+    share = np.minimum(1.0, np.divide(there, figures.came, out=np.ones(total), where=figures.came > 0))
+    owners = manifest.placement.of(node.partitioning).owners
+    for group in np.flatnonzero(rows.any(axis=0) | arrivals.any(axis=0) | (local > 0)).tolist():
+        yield GroupView(
+            operator=node.name,
+            group=group,
+            slot=owners[group],
+            rows=tuple(rows[:, group].tolist()),
+            bytes=tuple(int(value) for value in size[:, group]),
+            unique=float(keys[group]),
+            last_use=float(figures.last_use[group]),
+            local_output=float(figures.local_output[group] * share[group]),
+            global_output=float(figures.global_output[group] * share[group]),
+            inter_bytes=float(figures.inter_bytes[group] * share[group]),
+            arrivals=tuple(arrivals[:, group].tolist()),
+            recent_local=float(local[group]),
+            recent_global=float(traced[group]),
+        )
+
+
+def _cold_groups(node: Node, ledger: Ledger, horizons_us: Horizons) -> Iterator[ColdView]:
+    if not ledger.closed:
+        return
+    until = horizons_us.get(node.name)
+    passed = np.zeros(ledger.groups, dtype=bool)
+    for generation in ledger.closed.values() if until is not None else ():
+        if generation.last_expiry_us <= until:
+            passed |= generation.there
+    keys = ledger.keys.distinct
+    for group in np.flatnonzero(ledger.closed_groups).tolist():
+        yield ColdView(
+            operator=node.name,
+            group=group,
+            generations=int(ledger.count[group]),
+            rows_by_input=tuple(ledger.rows[:, group].tolist()),
+            within=float(ledger.products[group]),
+            bytes=int(ledger.bytes[group]),
+            unique=float(keys[group]),
+            passed=bool(passed[group]),
+        )

@@ -1,0 +1,165 @@
+"""What the tasks of a batch are told: the manifest, cut down to what each of them needs.
+
+`context_of` takes one consistent look at a manifest; `BatchContext.for_sources` and `for_stage` cut out what one kind
+of task reads. A task reads its context and files, and writes new files. It changes nothing that exists, so it may run
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from watersmeet.adapt.decisions import Work
+from watersmeet.model.ids import LIVE, GroupKey, OperatorName, StateName
+from watersmeet.model.placement import Placement
+from watersmeet.model.quantities import microseconds
+from watersmeet.model.routing import GroupRange
+from watersmeet.model.segments import Segment
+from watersmeet.plan.physical import LeafPort, PhysicalPlan, Stage
+from watersmeet.plan.query import Query
+from watersmeet.state.expiry import Watermarks, horizon_us
+from watersmeet.state.ledger import Ledgers
+from watersmeet.state.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class GroupMerge:
+    """Emit what is owed between the closed generations of a group: its cold segments, of all states of the operator."""
+
+    operator: OperatorName
+    group: int
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class PartsToUnite:
+    """Write parts of one cold generation of a state down as one."""
+
+    state: StateName
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """What a task that prepares rows of streams is told."""
+
+    batch: int
+    placement: Placement
+    watermarks_us: Watermarks
+    times: Mapping[str, str]  # the event-time column of each stream
+    leaves: tuple[LeafPort, ...]
+    port_stage: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """What a task of one stage is told."""
+
+    stage: Stage
+    batch: int
+    round: int
+    placement: Placement
+    port_stage: tuple[int, ...]
+    segments: Mapping[StateName, tuple[Segment, ...]]  # the active ones
+    horizons_us: Mapping[StateName, int | None]  # the time up to which rows may expire unseen
+    closed: Mapping[StateName, tuple[GroupRange, ...]]  # groups with a closed generation, where there are any
+    merges: tuple[GroupMerge, ...] = ()
+    parts: tuple[PartsToUnite, ...] = ()
+    watched: bool = False  # statistics of groups are kept
+    lineage: Mapping[str, OperatorName] = field(default_factory=dict)  # by field, the join whose hash it is
+    query: Query | None = None  # for a stage that emits results
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """One consistent look at a manifest, for one batch or round."""
+
+    plan: PhysicalPlan
+    manifest: Manifest
+    ledgers: Ledgers
+    work: Work
+    new_rows: bool  # False: a round of work after the last batch
+    watched: bool = False
+
+    @property
+    def batch(self) -> int:
+        return self.manifest.last_batch + 1 if self.new_rows else self.manifest.last_batch
+
+    @property
+    def round(self) -> int:
+        last = self.manifest.batch
+        assert self.new_rows or last is not None, "before the first batch there is nothing to merge"
+        return 0 if self.new_rows or last is None else last.round + 1
+
+    @property
+    def placement(self) -> Placement:
+        return self.manifest.placement
+
+    @property
+    def watermarks_us(self) -> dict[str, int | None]:
+        return watermarks_us(self.plan, self.manifest)
+
+    @cached_property
+    def merges(self) -> tuple[GroupMerge, ...]:
+        """The groups to merge, with their closed generations."""
+        found: dict[GroupKey, list[Segment]] = {key: [] for key in self.work.merges}
+        for operator in {operator for operator, _ in found}:
+            wanted = {group for name, group in found if name == operator}
+            for state in self.plan.operators[operator].states:
+                for generation, bucket in self.manifest.segments.cold(state).items():
+                    for segment in bucket.entries.values() if generation != LIVE else ():
+                        for group in segment.rows_by_group.keys() & wanted:
+                            found[operator, group].append(segment.only(((group, group + 1),)))
+        return tuple(GroupMerge(operator, group, tuple(segments)) for (operator, group), segments in found.items())
+
+    @property
+    def parts(self) -> tuple[PartsToUnite, ...]:
+        cold = self.manifest.segments.cold
+        return tuple(
+            PartsToUnite(unite.state, tuple(cold(unite.state)[unite.generation].entries[name] for name in unite.parts))
+            for unite in self.work.unites
+        )
+
+    def for_sources(self) -> SourceContext:
+        times = {entry.stream.name: entry.stream.time for entry in self.plan.query.inputs}
+        return SourceContext(
+            self.batch, self.placement, self.watermarks_us, times, self.plan.leaves, self.plan.port_stage
+        )
+
+    def for_stage(self, stage: Stage) -> StageContext:
+        plan, segments = self.plan, self.manifest.segments
+        marks, held = self.watermarks_us, self.ledgers.holds_us(self.manifest)
+        ledgers = self.ledgers.at(self.manifest)
+        operators = {node.name for node in stage.operators}
+        closed = {
+            state: ledgers[node.name].closed_ranges
+            for node in stage.operators
+            for state in node.states
+            if ledgers[node.name].closed_ranges
+        }
+        return StageContext(
+            stage=stage,
+            batch=self.batch,
+            round=self.round,
+            placement=self.placement,
+            port_stage=plan.port_stage,
+            segments={state.name: tuple(segments.active(state.name).entries.values()) for state in stage.reads},
+            horizons_us={state.name: horizon_us(plan, state, marks, held) for state in stage.states},
+            closed=closed,
+            merges=tuple(merge for merge in self.merges if merge.operator in operators),
+            parts=tuple(parts for parts in self.parts if parts.state in {state.name for state in stage.states}),
+            watched=self.watched and self.new_rows,
+            lineage={n.lineage: n.name for n in plan.operators.values() if n.lineage is not None},
+            query=None if stage.exchanges else plan.query,
+        )
+
+
+def watermarks_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
+    """How far each stream has come, as of the last batch."""
+    lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in plan.query.inputs}
+    return {
+        name: manifest.streams[name].watermark_us(lateness[name]) if name in manifest.streams else None
+        for name in plan.streams
+    }

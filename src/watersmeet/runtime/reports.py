@@ -1,0 +1,96 @@
+"""What tasks report to the driver: what they read, wrote and saw. Each report has its JSON beside its fields.
+
+On Spark reports travel as JSON; the local executor hands them over as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from watersmeet.model.group_figures import GroupObservation
+from watersmeet.model.ids import OperatorName, SegmentId
+from watersmeet.model.routing import GroupRange
+from watersmeet.model.segments import Segment, ranges_from_json
+from watersmeet.model.statistics import PairCounts
+
+
+@dataclass(frozen=True)
+class StreamReport:
+    """What was read of one stream, or of a part of it."""
+
+    stream: str
+    rows: int = 0
+    late: int = 0
+    newest_us: int | None = None
+    oldest_us: int | None = None
+    late_files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def plus(self, other: StreamReport) -> StreamReport:
+        """Both parts together."""
+        newest = [time for time in (self.newest_us, other.newest_us) if time is not None]
+        oldest = [time for time in (self.oldest_us, other.oldest_us) if time is not None]
+        return StreamReport(
+            stream=self.stream,
+            rows=self.rows + other.rows,
+            late=self.late + other.late,
+            newest_us=max(newest, default=None),
+            oldest_us=min(oldest, default=None),
+            late_files=self.late_files + other.late_files,
+            files=self.files + other.files,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StreamReport:
+        return cls(**{**data, "late_files": tuple(data["late_files"]), "files": tuple(data["files"])})
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """What one task of one stage wrote."""
+
+    added: tuple[Segment, ...] = ()
+    released: tuple[tuple[SegmentId, tuple[GroupRange, ...]], ...] = ()
+    scratch: tuple[SegmentId, ...] = ()  # segments that were for this batch alone
+    results: tuple[str, ...] = ()
+    rows_out: int = 0
+    joins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # rows in and out, by what people call them
+    rows: Mapping[str, int] = field(default_factory=dict)  # that entered, by query input
+    pairs: tuple[PairCounts, ...] = ()  # what the probes saw
+    rows_merged: int = 0  # results of merges, among those of all joins
+    groups: Mapping[OperatorName, GroupObservation] = field(default_factory=dict)  # where statistics of groups are kept
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **{entry.name: getattr(self, entry.name) for entry in fields(self)},
+            "added": [segment.to_json() for segment in self.added],
+            "pairs": [pair.to_json() for pair in self.pairs],
+            "groups": {operator: seen.to_json() for operator, seen in self.groups.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TaskReport:
+        return cls(
+            **{
+                **data,
+                "added": tuple(map(Segment.from_json, data["added"])),
+                "released": tuple((name, ranges_from_json(groups)) for name, groups in data["released"]),
+                "scratch": tuple(data["scratch"]),
+                "results": tuple(data["results"]),
+                "pairs": tuple(map(PairCounts.from_json, data["pairs"])),
+                "groups": {operator: GroupObservation.from_json(seen) for operator, seen in data["groups"].items()},
+            }
+        )
+
+
+def merge_stream_reports(reports: Iterable[StreamReport]) -> list[StreamReport]:
+    """One report for each stream."""
+    merged: dict[str, StreamReport] = {}
+    for report in reports:
+        merged[report.stream] = merged[report.stream].plus(report) if report.stream in merged else report
+    return list(merged.values())

@@ -1,0 +1,77 @@
+"""When rows may go: no future row needs them, and no result that is owed does.
+
+Future rows are those of streams, which are no older than their watermark, and results that an operator below still
+owes, which are no older than what it holds back. A segment that no future row needs is released, except
+- in groups with a closed generation: there it goes cold with its own generation, as results with that one are owed;
+- if it is cold already: in the groups where everything of other generations is too young to be joined with it.
+
+Costs in proportion to the active segments, which compaction keeps few, and to the cold generations of windowed states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from watersmeet.kernel.window import NEVER
+from watersmeet.model.ids import OperatorName
+from watersmeet.model.routing import intersect_ranges, subtract_ranges
+from watersmeet.plan.physical import PhysicalPlan, State
+from watersmeet.state.ledger import Ledger, Ledgers, as_ranges
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.segment_table import SegmentTable
+from watersmeet.state.updates import CoolGroups, ReleaseGroups, Update
+
+Watermarks = Mapping[str, int | None]  # by stream, in microseconds
+
+
+def horizon_us(
+    plan: PhysicalPlan, state: State, watermarks: Watermarks, held: Mapping[OperatorName, int]
+) -> int | None:
+    """The time up to which rows of `state` may expire unseen; None before every stream outside has shown a row."""
+    marks = [watermarks[stream] for stream in state.outside]
+    marks += [held[operator] for operator in plan.feeders[state.name] if operator in held]
+    known = [mark for mark in marks if mark is not None]
+    # Short of NEVER, the expiry of rows that nothing limits: they stay even when a watermark reaches the end of time.
+    return min(*known, NEVER - 1) if known and len(known) == len(marks) else None
+
+
+def expire(plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ledgers: Ledgers) -> list[Update]:
+    """The updates that let go of what has expired in `manifest`."""
+    held = ledgers.holds_us(manifest)
+    result: list[Update] = []
+    for state in plan.states.values():
+        until = horizon_us(plan, state, watermarks, held)
+        if until is None or not state.windows:
+            continue
+        operator = plan.operator_of.get(state.name)
+        ledger = None if operator is None else ledgers.at(manifest)[operator]
+        result += _expire_active(manifest.segments, state, until, ledger)
+        if ledger is not None:
+            result += _expire_cold(manifest.segments, state, until, ledger)
+    return result
+
+
+def _expire_active(segments: SegmentTable, state: State, until: int, ledger: Ledger | None) -> Iterator[Update]:
+    owing = () if ledger is None else ledger.closed_ranges
+    for segment in segments.active(state.name).entries.values():
+        if segment.max_expiry_us <= until:
+            if dropped := subtract_ranges(segment.groups, owing):
+                yield ReleaseGroups(segment.id, dropped)
+            if cooled := intersect_ranges(segment.groups, owing):
+                yield CoolGroups(segment.id, state.name, cooled)
+
+
+def _expire_cold(segments: SegmentTable, state: State, until: int, ledger: Ledger) -> Iterator[Update]:
+    for generation, bucket in segments.cold(state.name).items():
+        if bucket.first_expiry_us > until:
+            continue
+        partners = ledger.partner_times_us(generation)
+        for segment in bucket.entries.values():
+            if segment.max_expiry_us <= until:
+                alone = np.zeros(segments.groups, dtype=bool)
+                held = segment.held_groups
+                alone[held] = partners[held] >= segment.max_expiry_us
+                if gone := intersect_ranges(as_ranges(alone), segment.groups):
+                    yield ReleaseGroups(segment.id, gone)

@@ -1,0 +1,221 @@
+"""What the groups of an operator hold and owe, by generation: read off the manifest, and kept up as that changes.
+
+A group of an operator is a list of generations, each complete in itself. With rows in more than one of them it owes
+what they make together, until a merge emits that and unites them. The closed generations are in cold buckets; the live
+one is what is active, and what has expired and gone cold (`LIVE`).
+
+A `Ledger` belongs to one version. `Ledgers` makes the next one from the last: only generations whose buckets changed
+are looked at again. Nothing here is written down, so a restart works it all out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.kernel.window import NEVER
+from watersmeet.model.distinct import KeyCounts
+from watersmeet.model.ids import LIVE, Generation, OperatorName
+from watersmeet.model.routing import GroupRange, union_ranges
+from watersmeet.model.segments import Counts
+from watersmeet.plan.physical import Node, PhysicalPlan
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.segment_table import Bucket, SegmentTable
+
+Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class GenerationRows:
+    """The rows of one generation of an operator. Arrays have a figure for each group, `rows` one for each input too."""
+
+    buckets: tuple[Bucket | None, ...]  # of each input
+
+    @cached_property
+    def rows(self) -> Counts:
+        groups = next(bucket.groups for bucket in self.buckets if bucket is not None)
+        nothing = np.zeros(groups, dtype=np.int64)
+        return np.stack([nothing if bucket is None else bucket.rows_by_group for bucket in self.buckets])
+
+    @cached_property
+    def products(self) -> Floats:
+        """Combinations of one row from each input."""
+        return np.prod(self.rows.astype(np.float64), axis=0)
+
+    @cached_property
+    def there(self) -> Flags:
+        """Where it has any row."""
+        return self.rows.any(axis=0)
+
+    @cached_property
+    def bytes(self) -> Floats:
+        return sum((b.bytes_by_group for b in self.buckets if b is not None), np.zeros(self.rows.shape[1]))
+
+    @cached_property
+    def times_us(self) -> Counts:
+        """A time that none of its results is older than; `NEVER` where it has no rows."""
+        return np.min(np.stack([bucket.times_by_group for bucket in self.buckets if bucket is not None]), axis=0)
+
+    @cached_property
+    def last_expiry_us(self) -> int:
+        return max(bucket.last_expiry_us for bucket in self.buckets if bucket is not None)
+
+    @cached_property
+    def keys(self) -> KeyCounts:
+        entries = [entry for bucket in self.buckets if bucket is not None for entry in bucket.entries.values()]
+        return KeyCounts.of(entries, self.rows.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """All generations of one operator."""
+
+    groups: int
+    live: GenerationRows | None  # None where it has no rows
+    closed: Mapping[Generation, GenerationRows]
+    # Sums over the closed generations, by group.
+    rows: Counts  # by input too
+    products: Floats
+    count: Counts  # generations with rows
+    bytes: Floats
+    closed_keys: KeyCounts
+    cold: tuple[Mapping[Generation, Bucket], ...]  # of each input: what all this was worked out from
+
+    @property
+    def closed_groups(self) -> Flags:
+        """Where there is a closed generation: whatever comes later is owed results with it."""
+        return self.count > 0
+
+    @cached_property
+    def closed_ranges(self) -> tuple[GroupRange, ...]:
+        return as_ranges(self.closed_groups)
+
+    @cached_property
+    def owing(self) -> Flags:
+        """The groups that owe results: with rows in two generations or more."""
+        live = np.zeros(self.groups, dtype=bool) if self.live is None else self.live.there
+        return self.count + live > 1
+
+    @cached_property
+    def _times_us(self) -> tuple[Counts, Counts, Counts]:
+        """For each group the two oldest times of its generations, and the number of the one that has the first."""
+        known = [*self.closed.items(), *([] if self.live is None else [(LIVE, self.live)])]
+        if not known:
+            never = np.full(self.groups, NEVER, dtype=np.int64)
+            return never, never, np.full(self.groups, LIVE, dtype=np.int64)
+        times = np.stack([generation.times_us for _, generation in known])
+        place = np.argmin(times, axis=0)
+        first = times.min(axis=0)
+        times[place, np.arange(self.groups)] = NEVER
+        return first, times.min(axis=0), np.array([number for number, _ in known])[place]
+
+    @cached_property
+    def hold_us(self) -> int | None:
+        """A time that no result owed is older than; None where nothing is owed.
+
+        Such a result has rows of two generations or more, so it is no older than the second oldest of these begins.
+        """
+        if not self.owing.any():
+            return None
+        return int(self._times_us[1][self.owing].min())
+
+    def partner_times_us(self, generation: Generation) -> Counts:
+        """For each group, the oldest time among the rows of its other generations."""
+        first, second, holder = self._times_us
+        return np.where(holder == generation, second, first)
+
+    @cached_property
+    def keys(self) -> KeyCounts:
+        """Of all generations, the live one among them."""
+        return KeyCounts.sum([self.closed_keys, *([] if self.live is None else [self.live.keys])], self.groups)
+
+
+class Ledgers:
+    """The ledgers of a plan's operators, for one version after the other."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self.plan = plan
+        self._manifest: Manifest | None = None
+        self._ledgers: dict[OperatorName, Ledger] = {}
+
+    def at(self, manifest: Manifest) -> Mapping[OperatorName, Ledger]:
+        """Those of a version; cheap for the one asked for last, and for what follows it."""
+        if self._manifest is not manifest:
+            self._ledgers = {
+                name: _ledger(node, manifest.segments, self._ledgers.get(name))
+                for name, node in self.plan.operators.items()
+            }
+            self._manifest = manifest
+        return self._ledgers
+
+    def holds_us(self, manifest: Manifest) -> dict[OperatorName, int]:
+        """For each operator that owes results, a time that none of them is older than."""
+        found = {operator: ledger.hold_us for operator, ledger in self.at(manifest).items()}
+        return {operator: time for operator, time in found.items() if time is not None}
+
+
+def _ledger(node: Node, segments: SegmentTable, before: Ledger | None) -> Ledger:
+    groups = segments.groups
+    cold = tuple(segments.cold(state) for state in node.states)
+    live = _live(node, segments)
+    if before is None:
+        empty = np.zeros((len(node.inputs), groups), dtype=np.int64)
+        before = Ledger(
+            groups, None, {}, empty, np.zeros(groups), empty[0].copy(), np.zeros(groups), KeyCounts.of([], groups), ()
+        )
+    if len(before.cold) == len(cold) and all(new is old for new, old in zip(cold, before.cold, strict=True)):
+        return replace(before, live=live)
+    numbers = {number for generations in cold for number in generations if number != LIVE}
+    found = {number: tuple(generations.get(number) for generations in cold) for number in numbers}
+    same = {n: g for n, g in before.closed.items() if n in found and _are_same(g.buckets, found[n])}
+    new = {number: GenerationRows(buckets) for number, buckets in found.items() if number not in same}
+    gone = [generation for number, generation in before.closed.items() if number not in same]
+    closed = {**same, **new}
+
+    def changed(total: np.ndarray[Any, Any], figure: Callable[[GenerationRows], np.ndarray[Any, Any]]) -> Any:
+        if not closed:
+            return np.zeros_like(total)  # differences of floats leave traces
+        return total + sum(map(figure, new.values())) - sum(map(figure, gone))
+
+    # The largest segment cannot be subtracted: where one may have gone, all are looked at again.
+    keys = [g.keys for g in closed.values()] if gone else [before.closed_keys, *(g.keys for g in new.values())]
+    return Ledger(
+        groups=groups,
+        live=live,
+        closed=closed,
+        rows=changed(before.rows, lambda generation: generation.rows),
+        products=changed(before.products, lambda generation: generation.products),
+        count=changed(before.count, lambda generation: generation.there.astype(np.int64)),
+        bytes=changed(before.bytes, lambda generation: generation.bytes),
+        closed_keys=KeyCounts.sum(keys, groups),
+        cold=cold,
+    )
+
+
+def _are_same(first: tuple[Bucket | None, ...], second: tuple[Bucket | None, ...]) -> bool:
+    return all(one is other for one, other in zip(first, second, strict=True))
+
+
+def _live(node: Node, segments: SegmentTable) -> GenerationRows | None:
+    buckets: list[Bucket | None] = []
+    for state in node.states:
+        active, cooled = segments.active(state), segments.cold(state).get(LIVE)
+        if cooled is not None:
+            buckets.append(Bucket({**active.entries, **cooled.entries}, segments.groups))
+        else:
+            buckets.append(active if active.entries else None)
+    return GenerationRows(tuple(buckets)) if any(bucket is not None for bucket in buckets) else None
+
+
+def as_ranges(flags: Flags) -> tuple[GroupRange, ...]:
+    """
+    >>> as_ranges(np.array([True, True, False, True]))
+    ((0, 2), (3, 4))
+    """
+    return union_ranges((group, group + 1) for group in np.flatnonzero(flags).tolist())
