@@ -15,6 +15,7 @@ from watersmeet.optimize.choose import explain_choice
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
+from watersmeet.plan.spec import PlanSpec
 from watersmeet.plan.tree import choose_tree
 
 STREAMS = {name: Stream(name, parse_schema("x BIGINT, y BIGINT, v BIGINT, ts TIMESTAMP")) for name in "ABCD"}
@@ -52,7 +53,7 @@ def test_text(name: str, text: str, setting: str, golden: Callable[[str, str], N
 
 def test_sizes_stand_beside_their_state() -> None:
     _, plan = planned(ONE_KEY, "mjoin")
-    name = plan.stages[0].nodes[0].inputs[0].state.name
+    name = next(iter(plan.states))
     text = explain_text(plan, "", {name: {"rows": 1234, "bytes": 56789}})
     assert text.count("holds") == 1
     assert "holds 1,234 rows in 56,789 bytes" in text
@@ -73,3 +74,31 @@ def test_json_has_stages_with_exchanges() -> None:
     assert node["predicates"] == ["A.v < C.v"]
     assert [(entry["source"], entry["probes"]) for entry in node["inputs"]] == [("J1", ["C"]), ("C", ["J1"])]
     assert {entry["alias"]: entry["window"] for entry in data["inputs"]}["B"] == "[RANGE 10 SECONDS]"
+
+
+def test_json_names_joins_by_content_and_has_the_spec() -> None:
+    _, plan = planned(CHAIN, "((A B) (C D))")
+    data = explain_json(plan, "because")
+    assert [stage["wave"] for stage in data["stages"]] == [0, 0, 1]
+    nodes = [node for stage in data["stages"] for node in stage["nodes"]]
+    assert [(node["id"], node["name"]) for node in nodes] == [(n.label, name) for name, n in plan.operators.items()]
+    assert PlanSpec.from_json(json.loads(json.dumps(data["spec"]))) == plan.spec
+
+
+def test_a_routed_join_is_shown_once_in_text_and_in_json_with_each_hop() -> None:
+    _, plan = planned(CHAIN, "mjoin")
+    text = explain_text(plan, "because")
+    assert text.count("J1 routed join, one stage a hop (stages 0 to 2)") == text.count("J1 ") == 1
+    assert "probes B on A.x = B.x, then C on B.y = C.y, then D on C.x = D.x" in text
+    stages = explain_json(plan, "because")["stages"]
+    assert [(stage["wave"], node["id"], node["hop"]) for stage in stages for node in stage["nodes"]] == [
+        (0, "J1", 0),
+        (1, "J1", 1),
+        (2, "J1", 2),
+    ]
+    assert len({node["name"] for stage in stages for node in stage["nodes"]}) == 1
+
+
+def test_an_exchange_into_a_routed_join_names_every_key_that_rows_are_sent_on() -> None:
+    _, plan = planned("SELECT A.v FROM A, B, C, D WHERE A.v = B.v AND B.x = C.x AND B.y = D.y", "((A B) C D)")
+    assert "exchange from stage 0 to stage 1, hashed on B.x and on B.y" in explain_text(plan, "because")

@@ -11,14 +11,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from watersmeet.draw import picture
-from watersmeet.draw.explain import find_node
+from watersmeet.draw import cards as card_rows
+from watersmeet.draw import sketch
+from watersmeet.draw.kinds import all_joins
 from watersmeet.draw.picture import draw_plan
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
-from watersmeet.plan.physical import PhysicalPlan, RoutedNode, RoutedStage
+from watersmeet.plan.physical import FromOperator, PhysicalPlan
 from watersmeet.plan.tree import choose_tree
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -226,10 +227,10 @@ def test_nothing_covers_anything_in_random_trees(seed: int) -> None:
 
 def test_these_checks_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = planned(HYBRID, "((A B C) ((D E) F))")
-    monkeypatch.setattr(picture, "GAP", -60.0)
+    monkeypatch.setattr(sketch, "GAP", -60.0)
     assert covered_texts(drawn(plan))
-    monkeypatch.setattr(picture, "GAP", 22.0)
-    monkeypatch.setattr(picture, "PIPE_ROOM", 10.0)
+    monkeypatch.setattr(sketch, "GAP", 22.0)
+    monkeypatch.setattr(card_rows, "PIPE_ROOM", 10.0)
     with pytest.raises(AssertionError):
         check_layout(drawn(plan))
 
@@ -239,12 +240,10 @@ def test_everything_is_shown(text: str, setting: str) -> None:
     plan = planned(text, setting)
     root = drawn(plan)
     shown = texts(root) + tooltips(root)
-    nodes = [n for s in plan.stages for n in ([s.node] if isinstance(s, RoutedStage) else s.nodes)]
-    nodes = list({node.id: node for node in nodes}.values())
-    inputs = [(node, entry.source) for node in nodes for entry in node.inputs]
-    titles = {f"{node.id} {'routed join' if isinstance(node, RoutedNode) else 'join'}" for node in nodes}
-    assert titles == {line for line in texts(root) if line.endswith(" join")}
-    assert len(groups(root, "join")) == len(nodes)
+    joins = all_joins(plan)
+    inputs = [(join, entry.source) for join in joins.values() for entry in join.inputs]
+    assert {join.title for join in joins.values()} == {line for line in texts(root) if line.endswith(" join")}
+    assert len(groups(root, "join")) == len(joins)
     for state in plan.states:
         assert [line for line in tooltips(root) if line.startswith(f"state {state}: ")], state
     assert len(groups(root, "state")) == len(plan.states)
@@ -253,13 +252,9 @@ def test_everything_is_shown(text: str, setting: str) -> None:
         assert entry.alias in shown
         assert entry.alias == entry.stream.name or f"stream {entry.stream.name}" in shown
     assert len([line for line in texts(root) if line.endswith(" rows/s")]) == len(inputs) + 1
-    found = [(node, find_node(plan, node, source)) for node, source in inputs]
-    crossed = [node for node, child in found if child is not None and node not in nodes_of(child[0])]
+    fed = [(join, joins[source.name]) for join, source in inputs if isinstance(source, FromOperator)]
+    crossed = [join for join, below in fed if below.stages[-1] not in join.stages]
     assert len([line for line in texts(root) if line.startswith("exchange on ")]) == len(crossed)
-
-
-def nodes_of(stage: object) -> tuple[object, ...]:
-    return (stage.node,) if isinstance(stage, RoutedStage) else stage.nodes  # type: ignore[attr-defined]
 
 
 def test_figures_are_rounded_for_people() -> None:

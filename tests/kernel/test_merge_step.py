@@ -17,7 +17,7 @@ def test_what_is_owed_between_two_generations(
     old: dict[str, list[Row]], new: dict[str, list[Row]], chunk_rows: int
 ) -> None:
     plan = plan_of(THREE)
-    (node,) = plan.stages[0].nodes
+    (node,) = plan.operators.values()
     found = values(
         list(
             merge_step(

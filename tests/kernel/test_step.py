@@ -48,9 +48,8 @@ def step(
     schema: str = SCHEMA,
     **options: Any,
 ) -> list[pa.RecordBatch]:
-    (stage,) = plan.stages
-    (node,) = stage.nodes
-    aliases = [entry.source for entry in node.inputs]
+    (node,) = plan.operators.values()
+    aliases = [str(entry.source) for entry in node.inputs]
     return list(
         join_step(
             node,
@@ -123,7 +122,7 @@ def test_the_new_rows_add_what_the_whole_has_more(
 
     with (
         mock.patch("watersmeet.kernel.prepare.hash_keys", colliding if collide else hash_keys),
-        mock.patch("watersmeet.plan.layout.has_exact_hash", lambda types: not collide),
+        mock.patch("watersmeet.plan.layout.fragment.has_exact_hash", lambda types: not collide),
     ):
         found = values(step(plan_of(THREE), new, kept, chunk_rows=chunk_rows), *V)
     before = {alias: [row for segment in kept[alias] for row in segment] for alias in "ABC"}
@@ -198,7 +197,7 @@ def test_keys_of_one_hash_are_told_apart() -> None:
 
 def test_segments_may_be_slices() -> None:
     plan = plan_of("SELECT A.v AS a, B.v AS b FROM A, B WHERE A.k = B.k")
-    (node,) = plan.stages[0].nodes
+    (node,) = plan.operators.values()
     assert isinstance(node, Node)
     kept = rows_of(plan, "B", [(k, 10 * k, 0) for k in range(6)])
     pieces = [Indexed.of(kept.slice(start, rows)) for start, rows in ((0, 2), (2, 0), (2, 4))]
@@ -213,3 +212,14 @@ def test_the_output_carries_the_hash_and_the_wanted_columns() -> None:
     (chunk,) = step(plan, {alias: [(4, 1, 0)] for alias in "ABC"})
     assert chunk.schema.names == ["#h", "A.v", "B.v", "C.v"]
     assert chunk.column("#h").to_pylist() == hash_keys([pa.array([4])]).tolist()
+
+
+def test_the_output_carries_the_upper_bits_of_its_hash_where_lineage_is_wanted() -> None:
+    query = bind(THREE, {name: Stream(name, parse_schema(SCHEMA)) for name in "ABC"})
+    lower, _ = lay_out(query, choose_tree(query, "((A B) C)"), lineage=True).operators.values()
+    plan = plan_of(THREE)
+    new = [rows_of(plan, alias, [(4, 1, 0)]) for alias in "AB"]
+    (chunk,) = join_step(lower, new, [[], []])
+    assert lower.lineage == "#A+B"
+    assert chunk.column("#A+B").type == pa.uint16()
+    assert chunk.column("#A+B").to_pylist() == [hashed >> 48 for hashed in hash_keys([pa.array([4])]).tolist()]

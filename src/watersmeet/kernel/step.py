@@ -277,12 +277,12 @@ class _Partial:
         return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
     def output(self, node: Node, benches: Sequence[_Bench], distinct: UInt64Array) -> pa.RecordBatch:
-        names = [name for name, _ in node.out_fields if name != node.trace]
+        names = [name for name, _ in node.out_fields if name != node.lineage]
         body = self.columns(benches, names)
         hashed = distinct[self.key]
         arrays = dict(zip(names, body.columns, strict=True))
-        if node.trace is not None:
-            arrays[node.trace] = pa.array((hashed >> np.uint64(48)).astype(np.uint16))
+        if node.lineage is not None:
+            arrays[node.lineage] = pa.array((hashed >> np.uint64(48)).astype(np.uint16))
         ordered = [arrays[name] for name, _ in node.out_fields]
         return pa.RecordBatch.from_arrays(
             [pa.array(hashed), *ordered], names=[HASH_FIELD, *(name for name, _ in node.out_fields)]

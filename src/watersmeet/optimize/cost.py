@@ -95,7 +95,7 @@ class PlannedTree:
     """A plan that an optimiser chose: the tree, its probe orders, its cost, whether it qualifies, and why this one.
 
     `orders` has an entry for each join of the tree, the root first: for each of its children, the order in which that
-    child's rows probe the other children, as places in `children` (as `plan/physical.py` has them).
+    child's rows probe the other children, as places in `children` (as a plan spec has them).
     """
 
     strategy: str

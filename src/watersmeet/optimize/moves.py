@@ -41,14 +41,14 @@ def price_moves(query: Query, tree: Tree, orders: Mapping[Join, Orders], estimat
         wanted = orders.get(tree) or order_node(estimates, masks).orders
         routes = choose_routes(query, parts, wanted)
         for place, mask in enumerate(masks):
-            probed = {hop.keys for route in routes for hop in route if hop.input == place}
+            probed = {visit.keys for route in routes for visit in route if visit.input == place}
             entered = len(probed | {routes[place][0].keys})
             copies = len(probed) - 1
             cpu += rates[place] * (send * entered + estimates.upkeep(mask) * copies)
             memory += estimates.memory(mask) * copies
             joined = mask
-            for hop in routes[place][:-1]:
-                joined |= masks[hop.input]
+            for visit in routes[place][:-1]:
+                joined |= masks[visit.input]
                 cpu += send * estimates.rows(joined) * estimates.churn(mask)
     for child in tree.children:
         below = price_moves(query, child, orders, estimates)

@@ -1,4 +1,4 @@
-"""What runs: joins with their states, and stages with exchanges between them. `plan/layout.py` makes it of a spec.
+"""What runs: joins with their states, and stages with exchanges between them. `plan/layout/` makes it of a spec.
 
 A *stage* runs as one task for each slot. Its kinds have a file each here and a file of the same name wherever something
 is done with them: `fragment.py` (a maximal subtree whose joins share one key) and `hop.py` (one hop of a join whose

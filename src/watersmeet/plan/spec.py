@@ -5,7 +5,7 @@ others, the routes of joins whose inputs share no key, where filters stand, and 
 kept in the manifest, and a run that goes on takes it from there and nowhere else: whatever statistics, settings or
 optimisers say by then, the states are those that the spec names.
 
-`spec_of` makes one of a tree; `plan/layout.py` turns a spec into what runs.
+`spec_of` makes one of a tree; `plan/layout/` turns a spec into what runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The shape of a plan: a tree whose leaves are query inputs and whose inner nodes are multi-way joins.
 
 One node over all inputs is an mjoin, all nodes binary a bjtree, anything between a hybrid. A tree is pure shape: what
-each node joins on, keeps and emits is worked out by `plan/physical.py`. As text a node is its children in
+each node joins on, keeps and emits is worked out by `plan/layout/`. As text a node is its children in
 parentheses: `((A B) C)`.
 """
 

@@ -37,9 +37,9 @@ def partitioning_of(keys: Keys) -> Partitioning:
 
 def operator_name(parts: list[tuple[State, ...]]) -> OperatorName:
     """A join by what it joins: the states of each of its inputs, in any order."""
-    names = sorted("|".join(sorted(state.name for state in states)) for states in parts)
-    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
-    return OperatorName(f"{'*'.join('+'.join(states[0].aliases) for states in parts)}#{digest}")
+    named = sorted(("|".join(sorted(state.name for state in states)), states[0].aliases) for states in parts)
+    digest = hashlib.sha256("\n".join(names for names, _ in named).encode()).hexdigest()[:8]
+    return OperatorName(f"{'*'.join('+'.join(aliases) for _, aliases in named)}#{digest}")
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Walk:
         return tuple(self.key_column(key, aliases).field_name for key in keys)
 
     def fields(self, aliases: frozenset[str], columns: frozenset[Column], timed: bool) -> Fields:
-        """Names and types of rows over `aliases`: event times, `columns`, the keys that joins above will need, lineage."""
+        """Names and types of rows over `aliases`: event times, `columns`, keys that joins above will need, lineage."""
         keep = set(columns)
         keep |= {
             self.key_column(key, aliases) for key in self.query.keys if key.aliases & aliases and key.aliases - aliases

@@ -1,0 +1,69 @@
+"""How a fragment is shown: each of its joins with the keys that all its inputs share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, nodes_json, shown_joins, state_json
+from watersmeet.draw.words import expression_text, key_text
+from watersmeet.plan.fragment import FragmentStage
+from watersmeet.plan.physical import Node, PhysicalPlan
+
+
+@shown_joins.register(FragmentStage)
+def _(stage: FragmentStage, plan: PhysicalPlan) -> tuple[ShownJoin, ...]:
+    return tuple(_shown(stage, plan, node) for node in stage.nodes)
+
+
+def _shown(stage: FragmentStage, plan: PhysicalPlan, node: Node) -> ShownJoin:
+    keys = _keys(plan, node)
+    return ShownJoin(
+        name=node.name,
+        label=node.label,
+        kind="join",
+        how=f" on {' and '.join(keys)}",
+        tree=node.tree,
+        stages=(stage.index,),
+        keys=keys,
+        checks=_checks(node),
+        inputs=tuple(
+            ShownInput(entry.source, (entry.state,), _probes(node, place)) for place, entry in enumerate(node.inputs)
+        ),
+        exchanges=stage.exchanges if node is stage.root else (),
+    )
+
+
+@nodes_json.register(FragmentStage)
+def _(stage: FragmentStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": node.label,
+            "name": node.name,
+            "tree": node.tree,
+            "keys": list(_keys(plan, node)),
+            "predicates": list(_checks(node)),
+            "inputs": [
+                {
+                    "source": str(entry.source),
+                    "probes": list(_probes(node, place)),
+                    "state": state_json(entry.state, sizes),
+                }
+                for place, entry in enumerate(node.inputs)
+            ],
+        }
+        for node in stage.nodes
+    ]
+
+
+def _keys(plan: PhysicalPlan, node: Node) -> tuple[str, ...]:
+    """Each key of the join as `A.k = B.k = C.k`."""
+    columns = zip(*(entry.state.key_fields for entry in node.inputs), strict=True)
+    return tuple(" = ".join(key_text(plan, field) for field in fields) for fields in columns)
+
+
+def _checks(node: Node) -> tuple[str, ...]:
+    return tuple(expression_text(expr) for _, expr in node.predicates)
+
+
+def _probes(node: Node, place: int) -> tuple[str, ...]:
+    return tuple(str(node.inputs[other].source) for other in node.orders[place])
