@@ -5,16 +5,20 @@ A signal is worked out when it is first looked at, and then shared by all polici
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.take_view import view_memory
 from watersmeet.adapt.view import MemoryView
 from watersmeet.errors import InternalError
+from watersmeet.model.ids import OperatorName
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.state.ledger import Ledgers
+from watersmeet.state.expiry import Watermarks, horizon_us
+from watersmeet.state.ledger import Ledger, Ledgers
 from watersmeet.state.manifest import Learned, Manifest
 
 if TYPE_CHECKING:
@@ -35,11 +39,34 @@ class Facts:
     manifest: Manifest
     ledgers: Ledgers
     learned: Learned
-    take_memory: Callable[[], MemoryView]
+    watermarks_us: Watermarks
+    settings: MemorySettings
+
+    @cached_property
+    def horizons_us(self) -> dict[OperatorName, int]:
+        """For each operator with windows, the time up to which rows of all its inputs may expire unseen."""
+        held = self.ledgers.holds_us(self.manifest)
+        result = {}
+        for node in self.plan.operators.values():
+            if all(entry.state.windows for entry in node.inputs):
+                times = [horizon_us(self.plan, entry.state, self.watermarks_us, held) for entry in node.inputs]
+                known = [time for time in times if time is not None]
+                if len(known) == len(times):
+                    result[node.name] = min(known)
+        return result
 
     @cached_property
     def memory(self) -> MemoryView:
-        return self.take_memory()
+        settings, learned = self.settings, self.learned
+        return view_memory(
+            self.plan,
+            self.manifest,
+            self.ledgers,
+            settings.budget_bytes,
+            settings.smoothing,
+            learned.batch_seconds,
+            self.horizons_us,
+        )
 
 
 @dataclass(frozen=True)
@@ -74,6 +101,15 @@ class Outlook:
         return any(bool((ledger.count > 1).any()) for ledger in self._ledgers.values())
 
     @property
+    def has_passed(self) -> bool:
+        """Whether a closed generation has outlived its windows."""
+        for operator, until in self.facts.horizons_us.items():
+            closed = self._ledgers[operator].closed.values()
+            if any(generation.last_expiry_us <= until for generation in closed):
+                return True
+        return False
+
+    @property
     def last_decision(self) -> Mapping[str, Any] | None:
         decisions = self.facts.manifest.decisions
         return decisions[-1] if decisions else None
@@ -99,7 +135,7 @@ class Outlook:
         return self.facts.plan
 
     @property
-    def _ledgers(self) -> Mapping[Any, Any]:
+    def _ledgers(self) -> Mapping[OperatorName, Ledger]:
         return self.facts.ledgers.at(self.facts.manifest)
 
     def _check(self, signal: Signal) -> None:

@@ -32,8 +32,12 @@ class GroupObservation:
         return cls(arrivals, np.zeros(groups), np.zeros(groups), np.zeros(groups))
 
     def plus(self, other: GroupObservation) -> GroupObservation:
+        """Both together. A task that saw only results of the operator has no arrivals."""
+        arrivals = self.arrivals
+        if other.arrivals:
+            arrivals = tuple(a + b for a, b in zip(self.arrivals, other.arrivals, strict=True))
         return GroupObservation(
-            tuple(a + b for a, b in zip(self.arrivals, other.arrivals, strict=True)),
+            arrivals,
             self.local + other.local,
             self.traced + other.traced,
             self.inter_bytes + other.inter_bytes,

@@ -1,28 +1,35 @@
-"""Opening a checkpoint: the lock, the table and the segments of one run, new or gone on with.
+"""One run's hold on a checkpoint: the lock, the table and the segments; the one door for every commit.
 
-Layout under the checkpoint folder: `lock`, `state/` (ours, see `state/table.py`) and `spark/` (Spark's own).
+Layout under the checkpoint folder: `lock`, `state/` (ours, see `state/table.py`) and `spark/` (Spark's own). Whoever has
+a `Checkpoint` owns what lies there until it is closed; after that nothing can be committed through it any more.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from watersmeet.errors import CheckpointError
+from watersmeet.errors import CheckpointError, StateConflictError
+from watersmeet.model.ids import SegmentId
+from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.routing import Routing
 from watersmeet.plan.query import Query
+from watersmeet.plan.spec import PlanSpec
+from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
-from watersmeet.state.gc import collect_garbage
+from watersmeet.state.gc import collect_everything, collect_files
 from watersmeet.state.lock import CheckpointLock
-from watersmeet.state.manifest import Manifest, QueryIdentity
+from watersmeet.state.manifest import Manifest, QueryIdentity, Track
 from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments
-from watersmeet.state.table import AtVersion, FileTable, Table, refuse_other_query
-from watersmeet.state.updates import SetRouting
+from watersmeet.state.segment_table import SegmentTable
+from watersmeet.state.table import AtVersion, Consequences, FileTable, Requirement, Table, none, refuse_other_query
+from watersmeet.state.updates import SetPlacement, Update
 
-# How many commits pass between two collections. A collection lists one folder.
-COLLECT_EVERY = 5
+# Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
+LOOK_THROUGH_EVERY = 500
 
 
 def identify(query: Query) -> QueryIdentity:
@@ -42,7 +49,7 @@ def identify(query: Query) -> QueryIdentity:
 
 
 @dataclass(frozen=True)
-class Layout:
+class CheckpointFolders:
     """The folders of a checkpoint."""
 
     address: str
@@ -65,6 +72,10 @@ class Layout:
         return Folder(self.home.path("state/results"))
 
     @property
+    def file_lists(self) -> Folder:
+        return Folder(self.home.path("state/files"))
+
+    @property
     def spark(self) -> str:
         return self.home.path("spark")
 
@@ -73,106 +84,121 @@ class Checkpoint:
     """One run's hold on its state. Close it to let another run have it."""
 
     def __init__(
-        self, table: Table, segments: Segments, waiting: tuple[Folder, ...] = (), lock: CheckpointLock | None = None
+        self,
+        table: Table,
+        segments: Segments,
+        waiting: tuple[Folder, ...] = (),
+        lock: CheckpointLock | None = None,
+        file_lists: Folder | None = None,
     ) -> None:
         self.table = table
         self.segments = segments
+        self.files = FilesRead(file_lists, table.manifest)
         self._waiting = waiting
+        self._file_lists = file_lists
         self._lock = lock
-        self._collected = table.manifest.version  # the version of the last collection
+        self._closed = False
+        self._turn = threading.Lock()  # a commit and the end do not overlap
+        self._looked_through = table.manifest.version
+        self._scratch: list[SegmentId] = []
+        self._delivered: list[str] = []
 
     @property
     def manifest(self) -> Manifest:
         return self.table.manifest
 
-    def tidy(self, force: bool = False) -> None:
-        """Snapshot and collect garbage when it is time to. Between batches only."""
+    def commit(
+        self, requirements: Sequence[Requirement], updates: Sequence[Update], consequences: Consequences = none
+    ) -> Manifest:
+        """The next version; refused once the checkpoint has been let go."""
+        with self._turn:
+            if self._closed:
+                raise StateConflictError(
+                    "the run has ended", detail="It has let go of its checkpoint, and can change nothing there any more."
+                )
+            return self.table.commit(requirements, updates, consequences)
+
+    def drop_later(self, scratch: Iterable[SegmentId] = (), delivered: Iterable[str] = ()) -> None:
+        """Segments that were for one batch alone, and result files that were delivered, go with the next tidying up."""
+        self._scratch += scratch
+        self._delivered += delivered
+
+    def tidy(self, everything: bool = False) -> None:
+        """Snapshot when it is time to, and delete what nothing refers to. Between batches only."""
         if isinstance(self.table, FileTable):
             self.table.snapshot_if_due()
-            if not force and self.manifest.version - self._collected < COLLECT_EVERY:
-                return
-        self._collected = self.manifest.version
-        collect_garbage(self.table, self.segments, self._waiting)
+        version = self.manifest.version
+        collect_files(self.table, self.segments, self._scratch, self._waiting, self._delivered)
+        self._scratch, self._delivered = [], []
+        if everything or version - self._looked_through >= LOOK_THROUGH_EVERY:
+            self._looked_through = version
+            collect_everything(self.table, self.segments, self._waiting, self._file_lists)
 
     def close(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
+        with self._turn:
+            self._closed = True
+            if self._lock is not None:
+                self._lock.release()
 
 
-def in_memory(
-    query: Query, plan: str, routing: Routing, traced: bool = False, spill: Folder | None = None
-) -> Checkpoint:
+def first_manifest(query: Query, spec: PlanSpec, placement: Placement, why: str = "") -> Manifest:
+    """Version 0 of a run."""
+    decision = {"decision": "plan", "plan": str(spec.tree), "reason": why, "version": 0}
+    table = SegmentTable.of(placement.groups)
+    decisions = (decision,) if why else ()
+    return Manifest(0, identify(query), (Track(spec, why),), placement, table, decisions=decisions)
+
+
+def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder | None = None) -> Checkpoint:
     """A run that leaves nothing behind. Its state is in memory, or, with a memory budget, in the folder `spill`."""
-    manifest = Manifest(0, identify(query), plan, routing, traced=traced)
-    return Checkpoint(Table(manifest), MemorySegments() if spill is None else FileSegments(spill))
+    table = Table(first_manifest(query, spec, placement))
+    return Checkpoint(table, MemorySegments() if spill is None else FileSegments(spill))
 
 
-def open_checkpoint(
-    layout: Layout,
-    query: Query,
-    plan: str,
-    routing: Routing,
-    waiting: tuple[Folder, ...],
-    why: str = "",
-    traced: bool = False,
-) -> Checkpoint:
-    """Take hold of the checkpoint, made new if there is none; then `why` is recorded as the reason for the plan.
-
-    An existing one must be of this query, plan and number of groups; another number of slots only changes routing.
-    """
-    lock = CheckpointLock(layout.home)
-    lock.acquire()
-    try:
-        identity = identify(query)
-        table = FileTable.open(layout.state)
-        if table is None:
-            decision = {"decision": "plan", "plan": plan, "reason": why, "version": 0}
-            first = Manifest(0, identity, plan, routing, decisions=(decision,), traced=traced)
-            table = FileTable.create(layout.state, first)
-        _refuse_unfit(table.manifest, identity, plan, routing)
-        for folder in (layout.segments, *waiting):
-            folder.make()
-        if table.manifest.routing.slots != routing.slots:
-            table.commit([AtVersion(table.manifest.version)], [SetRouting(routing.slots, routing.owners)])
-        checkpoint = Checkpoint(table, FileSegments(layout.segments), waiting, lock)
-        checkpoint.tidy(force=True)
-        return checkpoint
-    except BaseException:
-        lock.release()
-        raise
+def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...], lock: CheckpointLock) -> Checkpoint:
+    """Take over the table of a checkpoint whose lock is held."""
+    for folder in (folders.segments, folders.file_lists, *waiting):
+        folder.make()
+    checkpoint = Checkpoint(table, FileSegments(folders.segments), waiting, lock, folders.file_lists)
+    checkpoint.tidy(everything=True)
+    return checkpoint
 
 
-def refuse_made_on_spark(layout: Layout) -> None:
+def refuse_unfit(manifest: Manifest, query: Query, groups: int) -> None:
+    """Raise unless the checkpoint is of this query and has so many groups."""
+    identity = identify(query)
+    refuse_other_query(manifest, identity.digest, identity.text)
+    if manifest.placement.groups != groups:
+        raise CheckpointError(
+            "the checkpoint was made with another number of groups",
+            detail=f"It has {manifest.placement.groups} groups, and this run asks for {groups}.",
+            hint=f"Set groups = {manifest.placement.groups}, or use another checkpoint folder.",
+        )
+
+
+def set_slots(checkpoint: Checkpoint, slots: int) -> None:
+    """Another number of slots for a run that goes on changes placement alone."""
+    placement = checkpoint.manifest.placement
+    if placement.slots != slots:
+        even = Placement(slots, placement.groups)
+        checkpoint.commit([AtVersion(checkpoint.manifest.version)], [SetPlacement(even)])
+
+
+def refuse_made_on_spark(folders: CheckpointFolders) -> None:
     """For the local runtime. What was read is in Spark's part of the checkpoint, so it would be read again."""
-    if Folder(layout.spark).names():
+    if Folder(folders.spark).names():
         raise CheckpointError(
             "the checkpoint was made by the spark runtime",
-            detail=f"{layout.spark} says how far its sources were read, which the local runtime cannot go by.",
+            detail=f"{folders.spark} says how far its sources were read, which the local runtime cannot go by.",
             hint='Use runtime = "spark" in [run], or another checkpoint folder.',
         )
 
 
 def refuse_made_locally(manifest: Manifest) -> None:
     """For Spark, which would read all of the files again."""
-    if any(progress.files for progress in manifest.streams.values()):
+    if any(progress.reads_files for progress in manifest.streams.values()):
         raise CheckpointError(
             "the checkpoint was made by the local runtime",
             detail="Its state says which files were read, which Spark cannot go by.",
             hint='Use runtime = "local" in [run], or another checkpoint folder.',
-        )
-
-
-def _refuse_unfit(manifest: Manifest, identity: QueryIdentity, plan: str, routing: Routing) -> None:
-    refuse_other_query(manifest, identity.digest, identity.text)
-    if manifest.plan != plan:
-        raise CheckpointError(
-            "the checkpoint was made with another plan",
-            detail=f"It was made with {manifest.plan}, and this run asks for {plan}.",
-            hint="Go on with the former plan, or use another checkpoint folder.",
-        )
-    if manifest.routing.groups != routing.groups:
-        raise CheckpointError(
-            "the checkpoint was made with another number of groups",
-            detail=f"It has {manifest.routing.groups} groups, and this run asks for {routing.groups}.",
-            hint=f"Set groups = {manifest.routing.groups}, or use another checkpoint folder.",
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from watersmeet.adapt.decisions import Work
+from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, GroupKey, OperatorName, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
@@ -26,11 +27,15 @@ from watersmeet.state.manifest import Manifest
 
 @dataclass(frozen=True)
 class GroupMerge:
-    """Emit what is owed between the closed generations of a group: its cold segments, of all states of the operator."""
+    """Emit what is owed between the closed generations of a group: its cold segments, of all states of the operator.
+
+    `live_since_us` is the oldest time in its live generation, which what is united still owes results to.
+    """
 
     operator: OperatorName
     group: int
     segments: tuple[Segment, ...]
+    live_since_us: int = NEVER
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,13 @@ class BatchContext:
                     for segment in bucket.entries.values() if generation != LIVE else ():
                         for group in segment.rows_by_group.keys() & wanted:
                             found[operator, group].append(segment.only(((group, group + 1),)))
-        return tuple(GroupMerge(operator, group, tuple(segments)) for (operator, group), segments in found.items())
+        ledgers = self.ledgers.at(self.manifest)
+        result = []
+        for (operator, group), segments in found.items():
+            live = ledgers[operator].live
+            since = NEVER if live is None else int(live.times_us[group])
+            result.append(GroupMerge(operator, group, tuple(segments), since))
+        return tuple(result)
 
     @property
     def parts(self) -> tuple[PartsToUnite, ...]:

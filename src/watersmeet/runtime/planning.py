@@ -1,69 +1,68 @@
-"""The plan that a run starts with: the one that its checkpoint was made with, or a choice made now."""
+"""The plan of a run: the spec that its checkpoint holds, or a choice made now."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from watersmeet.errors import JobError
+from watersmeet.errors import CheckpointError
 from watersmeet.optimize.choose import ChosenPlan, choose_plan, show_considered
 from watersmeet.optimize.cost import NO_LIMITS, Limits
 from watersmeet.optimize.estimates import CostModel
 from watersmeet.optimize.query_graph import Statistics, model_for
 from watersmeet.optimize.strategies import STRATEGIES
-from watersmeet.plan.layout import lay_out
-from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import parse_tree
+from watersmeet.plan.spec import PlanSpec, spec_of
+from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.calibration import machine_costs
-from watersmeet.runtime.checkpoint import Layout
-from watersmeet.state.table import FileTable
+from watersmeet.state.manifest import Manifest
 
 
-def plan_run(
-    query: Query,
-    setting: str,
-    statistics: Statistics | None = None,
-    limits: Limits = NO_LIMITS,
-    layout: Layout | None = None,
-    report: Callable[[str], None] = lambda text: None,
-) -> ChosenPlan:
-    """The plan for a run of `query`. A plan that the engine may choose is chosen once for each checkpoint.
+@dataclass(frozen=True)
+class PlanSettings:
+    """What a user says about the plan: which one (see `optimize/choose.py`), what is known of the streams, limits."""
 
-    `report` is told when something takes a moment.
-    """
-    if setting not in dict(STRATEGIES):
-        return choose_plan(query, setting, statistics, limits)
-    statistics = statistics or Statistics()
-    recorded = _recorded_plan(query, statistics, limits, layout, report) if layout is not None else None
-    return recorded or choose_plan(query, setting, statistics, limits, _model(query, report))
+    plan: str = "auto"
+    statistics: Statistics | None = None
+    limits: Limits = NO_LIMITS
 
 
-def lay_out_run(query: Query, chosen: ChosenPlan, watched: bool, layout: Layout | None = None) -> PhysicalPlan:
-    """The physical plan of a run; `watched` if policies will want to know which groups results come from.
-
-    What rows carry is settled when a checkpoint is made: its states are named by it.
-    """
-    table = None if layout is None else FileTable.open(layout.state)
-    traced = watched if table is None else table.manifest.traced
-    return lay_out(query, chosen.tree, chosen.orders, traced)
+def silent_note(text: str) -> None:
+    """Tell nobody."""
 
 
-def _model(query: Query, report: Callable[[str], None]) -> CostModel:
+def choose_spec(
+    query: Query, settings: PlanSettings, lineage: bool, note: Callable[[str], None] = silent_note
+) -> tuple[PlanSpec, ChosenPlan]:
+    """The plan for a run that begins. `note` is told when something takes a moment."""
+    if settings.plan in dict(STRATEGIES):
+        statistics, model = settings.statistics or Statistics(), _model(query, note)
+        chosen = choose_plan(query, settings.plan, statistics, settings.limits, model)
+    else:
+        chosen = choose_plan(query, settings.plan, settings.statistics, settings.limits)
+    return spec_of(query, chosen.tree, chosen.orders, lineage), chosen
+
+
+def recorded_spec(
+    query: Query, settings: PlanSettings, manifest: Manifest, note: Callable[[str], None] = silent_note
+) -> tuple[PlanSpec, ChosenPlan]:
+    """The plan of a run that goes on: that of its checkpoint. Settings may not ask for another one."""
+    spec = manifest.answering.spec
+    if settings.plan in dict(STRATEGIES):
+        known = replace(settings.statistics or Statistics(), measured=manifest.measured)
+        considered = show_considered(query, spec.tree, known, settings.limits, _model(query, note))
+        return spec, ChosenPlan(spec.tree, {}, "the checkpoint was made with this plan", considered, known)
+    asked = choose_tree(query, settings.plan)
+    if asked != spec.tree:
+        raise CheckpointError(
+            "the checkpoint was made with another plan",
+            detail=f"It was made with {spec.tree}, and this run asks for {asked}.",
+            hint="Go on with the former plan, or use another checkpoint folder.",
+        )
+    reason = manifest.answering.reason or "the checkpoint was made with this plan"
+    return spec, ChosenPlan(spec.tree, {}, reason, (), settings.statistics or Statistics())
+
+
+def _model(query: Query, note: Callable[[str], None]) -> CostModel:
     # Two inputs leave nothing to choose; their one plan can be priced with what is known already.
-    return model_for(query, machine_costs(report, measure=len(query.aliases) > 2))
-
-
-def _recorded_plan(
-    query: Query, statistics: Statistics, limits: Limits, layout: Layout, report: Callable[[str], None]
-) -> ChosenPlan | None:
-    table = FileTable.open(layout.state)
-    if table is None:
-        return None
-    try:
-        tree = parse_tree(table.manifest.plan, query)
-    except JobError:
-        return None  # a checkpoint of another query, which is refused when it is opened
-    known = replace(statistics, measured=table.manifest.measured)
-    considered = show_considered(query, tree, known, limits, _model(query, report))
-    return ChosenPlan(tree, {}, "the checkpoint was made with this plan", considered, known)
+    return model_for(query, machine_costs(note, measure=len(query.aliases) > 2))

@@ -23,6 +23,7 @@ from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed, make_directory
 from watersmeet.kernel.rows import hashes
 from watersmeet.kernel.window import NEVER, expiry, lifetimes
+from watersmeet.model.ids import SegmentId
 from watersmeet.model.routing import Slice
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
@@ -32,11 +33,12 @@ FORMAT = 1
 DIRECTORY_FIELD = "#d"
 _METADATA_KEY = b"watersmeet"
 
-# Files of this process that were found sound, by their path and size. Bounded by what one run reads.
-_sound: set[tuple[str, int]] = set()
+# Files of this process that were found sound: their checksum by path. Forgotten now and then, so as not to grow.
+_sound: dict[str, int] = {}
+SOUND_KEPT = 100_000
 
 
-def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number: int, segment_id: str) -> Segment:
+def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number: int, segment_id: SegmentId) -> Segment:
     """The manifest's entry for `batch` as a segment of `state`, before its size and checksum are known."""
     ends = expiry(batch, state) if state.windows else None
     times = lifetimes(batch, state)
@@ -48,10 +50,10 @@ def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number:
         bytes=batch.nbytes,
         crc32=0,
         groups=slice_.groups,
-        born=slice_.groups,
-        min_expiry=int(np.min(ends)) if ends is not None else NEVER,
-        max_expiry=int(np.max(ends)) if ends is not None else NEVER,
-        min_time=int(np.min(times.newest)) if times is not None else NEVER,
+        written=slice_.groups,
+        min_expiry_us=int(np.min(ends)) if ends is not None else NEVER,
+        max_expiry_us=int(np.max(ends)) if ends is not None else NEVER,
+        min_time_us=int(np.min(times.newest)) if times is not None else NEVER,
         batch=number,
         group_rows=rows,
         group_keys=keys,
@@ -121,7 +123,7 @@ class FileSegments:
         self.folder = folder
 
     def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
-        entry = describe_segment(batch, state, slice_, number, f"{number:08d}-{uuid.uuid4().hex[:16]}")
+        entry = describe_segment(batch, state, slice_, number, SegmentId(f"{number:08d}-{uuid.uuid4().hex[:16]}"))
         header = json.dumps({"format": FORMAT, "state": state.name}).encode()
         content = _with_directory(batch).replace_schema_metadata({_METADATA_KEY: header})
         summed = _Summed()
@@ -132,12 +134,12 @@ class FileSegments:
                 writer.write_batch(content)
 
         faults.reach("before-segment")
-        self.folder.write(_file_name(entry.id), fill, midway="in-segment")
+        self.folder.write(file_name(entry.id), fill, midway="in-segment")
         faults.reach("after-segment")
         return replace(entry, bytes=summed.length, crc32=summed.crc32)
 
     def read(self, segment: Segment) -> Indexed:
-        name = _file_name(segment.file)
+        name = file_name(segment.file)
         try:
             source = self.folder.open(name)
         except FileNotFoundError:
@@ -156,37 +158,39 @@ class FileSegments:
         return Indexed(content.remove_column(place), content.column(place).to_numpy())
 
     def _check(self, segment: Segment, source: pa.NativeFile, path: str) -> None:
-        mark = (path, segment.crc32)
-        if mark in _sound:
+        if _sound.get(path) == segment.crc32:
             return
         size = source.size()
         found = zlib.crc32(source.read_buffer(size)) if size else 0
         source.seek(0)
         if size != segment.bytes or found != segment.crc32:
-            self.folder.forget(_file_name(segment.file))  # a copy must not outlive the repair of the file
+            self.folder.forget(file_name(segment.file))  # a copy must not outlive the repair of the file
             raise ResourceError(
                 f'segment "{segment.id}" of state "{segment.state}" is corrupt',
                 detail=f"{path} has {size} bytes with checksum {found:08x}; "
                 f"the manifest says {segment.bytes} bytes with checksum {segment.crc32:08x}.",
                 hint="Restore the file from a backup, or start again with a new checkpoint.",
             )
-        _sound.add(mark)
+        if len(_sound) >= SOUND_KEPT:
+            _sound.clear()
+        _sound[path] = segment.crc32
 
     def names(self) -> list[str]:
         return self.folder.names()
 
     def delete(self, name: str) -> None:
         self.folder.delete(name)
+        _sound.pop(self.folder.path(name), None)
 
 
 class MemorySegments:
     """Segments of a run without a checkpoint: kept as they are, by id."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, Indexed] = {}
+        self._rows: dict[SegmentId, Indexed] = {}
 
     def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
-        entry = describe_segment(batch, state, slice_, number, uuid.uuid4().hex)
+        entry = describe_segment(batch, state, slice_, number, SegmentId(uuid.uuid4().hex))
         self._rows[entry.id] = Indexed.of(batch)
         return entry
 
@@ -194,22 +198,18 @@ class MemorySegments:
         return self._rows[segment.file]
 
     def names(self) -> list[str]:
-        return [_file_name(segment_id) for segment_id in self._rows]
+        return [file_name(segment_id) for segment_id in self._rows]
 
     def delete(self, name: str) -> None:
-        self._rows.pop(os.path.splitext(name)[0], None)
+        self._rows.pop(SegmentId(os.path.splitext(name)[0]), None)
 
 
 Segments = FileSegments | MemorySegments
 
 
-def _file_name(segment_id: str) -> str:
-    return f"{segment_id}.arrow"
-
-
-def referenced_name(segment: Segment) -> str:
-    """The name under which `Segments.names` lists the segment."""
-    return _file_name(segment.file)
+def file_name(segment: str) -> str:
+    """The name under which `Segments.names` lists the file of a segment."""
+    return f"{segment}.arrow"
 
 
 def newer_format(what: str, found: int, known: int) -> CheckpointError:

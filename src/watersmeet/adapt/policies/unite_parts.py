@@ -1,14 +1,12 @@
 """Unites the parts of a cold generation as they grow many, so that files, entries of the manifest and merges stay few.
 
 A spill leaves one part for each file that it made cold, and rows that expire in groups that owe results go cold a few at
-a time. Parts of like size become one, as in compaction, so each row is rewritten few times. Parts that no merge would
-ever read again are not worth it: a generation goes with its windows or is merged.
-"""
+a time. Parts of like size become one, as in compaction, so each row is rewritten few times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from watersmeet.adapt.decisions import Decision, UniteParts
@@ -39,7 +37,7 @@ class UniteColdParts:
                     Candidate(part.id, part.live_rows, part.live_bytes, part.max_expiry_us)
                     for part in bucket.entries.values()
                 ]
-                for parts in choose_merges(entries, state, None):
+                for parts in choose_merges(entries, replace(state, windows=()), None):  # by size alone
                     yield UniteParts(name, generation, tuple(map(SegmentId, parts)))
                     found += 1
                     if found == AT_ONCE:

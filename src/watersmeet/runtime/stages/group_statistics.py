@@ -1,13 +1,13 @@
 """What a task sees of its groups: rows that come, results that go, and which groups below made them.
 
-A result carries 16 bits of the hash that its row had in each join below (`plan/layout.py`, `traced`), which says in
-which group it was made but for rows at the very edge of one. Large batches are sampled: these are estimates to rank
-groups by.
+A result carries its lineage: 16 bits of the hash that its row had in each join below (`plan/physical.py`), which says in
+which group it was made but for rows at the very edge of one. What merges emit has none: it was not earned by what is in
+memory. Large batches are sampled: these are estimates to rank groups by.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,26 +15,26 @@ import pyarrow as pa
 
 from watersmeet.kernel.rows import hashes
 from watersmeet.model.group_figures import Floats, GroupObservation
-from watersmeet.plan.physical import Node, PhysicalPlan
+from watersmeet.model.ids import OperatorName
+from watersmeet.plan.physical import Node
 
 # Rows of a batch that are looked at, evenly spaced; enough to tell hundreds of groups apart over a few batches.
 SAMPLE = 4096
 
 
-class Earnings:
-    """Collects, for one task, observations of all operators."""
+class GroupStatistics:
+    """Collects, for one task, observations of operators; `lineage` says whose hash a field is."""
 
-    def __init__(self, plan: PhysicalPlan, groups: int) -> None:
-        self.plan = plan
+    def __init__(self, lineage: Mapping[str, OperatorName], groups: int) -> None:
+        self.lineage = lineage
         self.groups = groups
-        self.seen: dict[str, GroupObservation] = {}
-        self._operator_of = {node.trace: node.id for node in plan.operators.values() if node.trace is not None}
+        self.seen: dict[OperatorName, GroupObservation] = {}
 
     def come(self, node: Node, new: Iterable[pa.RecordBatch]) -> None:
         """New rows of the inputs of a join."""
         for place, batch in enumerate(new):
             if batch.num_rows:
-                self._of(node.id).arrivals[place][:] += self._count(hashes(batch))
+                self._of(node.name, len(node.inputs)).arrivals[place][:] += self._count(hashes(batch))
                 row_bytes = batch.nbytes / batch.num_rows
                 for operator, counts in self._below(batch):
                     self._of(operator).inter_bytes[:] += counts * row_bytes
@@ -43,7 +43,7 @@ class Earnings:
         """The results of a join, counted as they go by."""
         for chunk in chunks:
             if chunk.num_rows:
-                self._of(node.id).local[:] += self._count(hashes(chunk))
+                self._of(node.name, len(node.inputs)).local[:] += self._count(hashes(chunk))
             yield chunk
 
     def emitted(self, root: Node | None, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -51,25 +51,28 @@ class Earnings:
         for chunk in chunks:
             if chunk.num_rows:
                 if root is not None:
-                    self._of(root.id).traced[:] += self._count(hashes(chunk))
+                    self._of(root.name, len(root.inputs)).traced[:] += self._count(hashes(chunk))
                 for operator, counts in self._below(chunk):
                     self._of(operator).traced[:] += counts
             yield chunk
 
-    def _of(self, operator: str) -> GroupObservation:
+    def _of(self, operator: OperatorName, inputs: int = 0) -> GroupObservation:
+        """What was seen of an operator. One that works in another stage has no arrivals here."""
         if operator not in self.seen:
-            inputs = len(self.plan.operators[operator].inputs)
             self.seen[operator] = GroupObservation.nothing(inputs, self.groups)
         return self.seen[operator]
 
-    def _below(self, batch: pa.RecordBatch) -> Iterator[tuple[str, Floats]]:
+    def _below(self, batch: pa.RecordBatch) -> Iterator[tuple[OperatorName, Floats]]:
         """For each join below that the rows came through, how many did through each of its groups."""
         for name in batch.schema.names:
-            if name in self._operator_of:
-                yield self._operator_of[name], self._count(batch.column(name).to_numpy())
+            if name in self.lineage:
+                column = batch.column(name)
+                yield self.lineage[name], self._count((column.drop_null() if column.null_count else column).to_numpy())
 
     def _count(self, cells: np.ndarray[tuple[int], np.dtype[np.unsignedinteger[Any]]]) -> Floats:
         """Hashes, or their upper 16 bits, by group."""
+        if not len(cells):
+            return np.zeros(self.groups)
         step = max(1, len(cells) // SAMPLE)
         sample = cells[::step]
         upper = (sample >> np.uint64(48) if sample.dtype == np.uint64 else sample).astype(np.int64)

@@ -1,0 +1,58 @@
+"""The controller: at each moment takes one consistent look, asks every policy, settles conflicts, says what comes of it.
+
+Pure but for the ledgers, which it keeps up from version to version; it commits nothing. The driver does, and hands the
+work to the tasks.
+"""
+
+from __future__ import annotations
+
+from watersmeet.adapt.decisions import Decision
+from watersmeet.adapt.effects import Effects, effects_of, settle
+from watersmeet.adapt.outlook import Facts, Outlook
+from watersmeet.adapt.policies import policies_for
+from watersmeet.adapt.policies.force_steps import check_steps
+from watersmeet.adapt.policy import Moment, Policy
+from watersmeet.adapt.settings import MemorySettings
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.state.expiry import Watermarks
+from watersmeet.state.ledger import Ledgers
+from watersmeet.state.manifest import Learned, Manifest
+
+
+class Controller:
+    """Decides for one track. `policies` are those in force; none of them is no adaptation, by the same code."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        groups: int,
+        settings: MemorySettings | None = None,
+        policies: tuple[Policy, ...] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.settings = settings or MemorySettings()
+        check_steps(self.settings, plan, groups)
+        self.ledgers = Ledgers(plan)
+        self.policies = policies_for(self.settings, plan) if policies is None else policies
+
+    @property
+    def watched(self) -> bool:
+        """Whether tasks keep statistics of groups: a policy may have to choose by them."""
+        return self.settings.watched
+
+    def ask(self, moment: Moment, manifest: Manifest, learned: Learned, watermarks_us: Watermarks) -> Effects:
+        """What to commit and to do now."""
+        facts = Facts(moment, self.plan, manifest, self.ledgers, learned, watermarks_us, self.settings)
+        decisions: list[Decision] = []
+        for policy in self.policies:
+            if moment in policy.moments:
+                decisions += policy.propose(Outlook(facts, policy.needs))
+        return self.effects(decisions, manifest, learned)
+
+    def effects(self, decisions: list[Decision], manifest: Manifest, learned: Learned) -> Effects:
+        """What comes of decisions, whoever made them."""
+        return effects_of(settle(decisions), self.plan, manifest, self.ledgers, learned)
+
+    def owes(self, manifest: Manifest) -> bool:
+        """Whether any group owes results."""
+        return any(bool(ledger.owing.any()) for ledger in self.ledgers.at(manifest).values())

@@ -1,0 +1,116 @@
+"""What comes of decisions: updates of the manifest, and work for the tasks of the next batch or round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from watersmeet.adapt.decisions import (
+    SHOWN,
+    CannotSpill,
+    CloseLive,
+    Decision,
+    ExpectResults,
+    MergeGroup,
+    SpillGroups,
+    UniteParts,
+    Work,
+    to_json,
+)
+from watersmeet.model.ids import GroupKey, OperatorName
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.state.ledger import Ledgers, as_ranges
+from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.segment_table import next_generation
+from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, Update
+
+
+@dataclass(frozen=True)
+class Effects:
+    """`shown` are the decisions that users are told of, as in the manifest."""
+
+    updates: tuple[Update, ...] = ()
+    work: Work = Work()  # noqa: RUF009 - frozen and empty
+    shown: tuple[dict[str, object], ...] = ()
+
+
+def settle(decisions: Iterable[Decision]) -> list[Decision]:
+    """The decisions of all policies without what does not go together: the one place for conflicts.
+
+    A group is merged once, whoever asked first. One that is merged with its live generation needs no spill, which would
+    close the same rows. Parts are united only when no generation is closed or merged, which would change them.
+    """
+    merged: dict[GroupKey, MergeGroup] = {}
+    others: list[Decision] = []
+    for decision in decisions:
+        if isinstance(decision, MergeGroup):
+            merged.setdefault((decision.operator, decision.group), decision)
+        else:
+            others.append(decision)
+    settled = not merged and not any(isinstance(decision, (SpillGroups, CloseLive)) for decision in others)
+    whole = {key for key, decision in merged.items() if decision.with_live}
+    result: list[Decision] = []
+    for decision in others:
+        if isinstance(decision, SpillGroups):
+            decision = replace(decision, groups=tuple(key for key in decision.groups if key not in whole))
+            if not decision.groups:
+                continue
+        if isinstance(decision, UniteParts) and not settled:
+            continue
+        result.append(decision)
+    return [*result, *merged.values()]
+
+
+def effects_of(
+    decisions: Sequence[Decision], plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers, learned: Learned
+) -> Effects:
+    """What is to be committed for settled decisions, and what the tasks are to do."""
+    closing: list[GroupKey] = []
+    merges: list[GroupKey] = []
+    unites: list[UniteParts] = []
+    for decision in decisions:
+        match decision:
+            case SpillGroups(groups) | CloseLive(groups):
+                closing += groups
+            case MergeGroup(operator, group):
+                merges.append((operator, group))
+                if decision.with_live:
+                    closing.append((operator, group))
+            case UniteParts():
+                unites.append(decision)
+            case ExpectResults(operator, results):
+                learned = replace(learned, expected=(operator, results))
+            case CannotSpill():
+                pass
+    updates: list[Update] = list(close(closing, plan, manifest, ledgers))
+    closed = bool(updates)
+    shown = [
+        to_json(decision)
+        for decision in decisions
+        if isinstance(decision, SHOWN) and (closed or not isinstance(decision, SpillGroups))
+    ]
+    updates += [RecordDecision(entry) for entry in shown]
+    if any(isinstance(decision, ExpectResults) for decision in decisions):
+        updates.append(Learn(learned))
+    return Effects(tuple(updates), Work(tuple(merges), tuple(unites)), tuple(shown))
+
+
+def close(
+    groups: Iterable[GroupKey], plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers
+) -> Iterable[CloseGroups]:
+    """Updates that close the live generations of those of `groups` that have rows in them, as one for each operator."""
+    wanted: dict[OperatorName, set[int]] = {}
+    for operator, group in groups:
+        wanted.setdefault(operator, set()).add(group)
+    for operator, numbers in wanted.items():
+        live = ledgers.at(manifest)[operator].live
+        if live is None:
+            continue
+        chosen = np.zeros(manifest.placement.groups, dtype=bool)
+        chosen[list(numbers)] = True
+        chosen &= live.there
+        if chosen.any():
+            states = plan.operators[operator].states
+            yield CloseGroups(operator, states, as_ranges(chosen), next_generation(manifest.segments, states))

@@ -1,0 +1,128 @@
+"""The commit that makes a batch true: everything its tasks wrote becomes visible in one version, or none of it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from watersmeet.model.group_figures import GroupObservation
+from watersmeet.model.ids import OperatorName
+from watersmeet.model.quantities import microseconds
+from watersmeet.model.statistics import Measured, add_pairs
+from watersmeet.runtime.context import BatchContext
+from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
+from watersmeet.state.expiry import expire
+from watersmeet.state.manifest import BatchRecord, Learned, Manifest
+from watersmeet.state.table import AfterBatch, AtVersion, Table
+from watersmeet.state.updates import (
+    AddSegment,
+    AdvanceStream,
+    FinishBatch,
+    Learn,
+    ObserveBatch,
+    ObserveGroups,
+    ReleaseGroups,
+    Update,
+)
+
+
+def commit_batch(
+    table: Table,
+    context: BatchContext,
+    streams: Iterable[StreamReport],
+    tasks: Sequence[TaskReport],
+    smoothing: str,
+    learned: Learned,
+    pending: Sequence[Update] = (),
+) -> Manifest:
+    """One version that holds all that the tasks of a batch wrote, less what has now expired.
+
+    `pending` are updates that waited for a commit to go with, and `learned` what was learned up to now.
+    """
+    streams = merge_stream_reports(streams)
+    record = BatchRecord(
+        number=context.batch,
+        rows_in=sum(report.rows for report in streams),
+        rows_out=sum(task.rows_out for task in tasks),
+        rows_late=sum(report.late for report in streams),
+        joins=_joins(tasks),
+        rows_merged=sum(task.rows_merged for task in tasks),
+        round=context.round,
+    )
+    updates: list[Update] = [
+        *pending,
+        *(AdvanceStream(report.stream, report.newest_us, report.rows, report.late, report.files) for report in streams),
+        *(AddSegment(segment) for task in tasks for segment in task.added),
+        *(ReleaseGroups(name, groups) for task in tasks for name, groups in task.released),
+        FinishBatch(
+            record,
+            tuple(sorted(name for task in tasks for name in task.results)),
+            tuple(sorted(name for report in streams for name in report.late_files)),
+        ),
+        ObserveBatch(_measured(context.manifest, streams, tasks)),
+        Learn(_with_results(learned, record)),
+    ]
+    if context.watched and context.new_rows:
+        updates.append(ObserveGroups(context.batch, smoothing, _seen(context, tasks)))
+    marks = _watermarks_after(context, streams)
+    before = context.batch if context.round else context.batch - 1
+    return table.commit(
+        [AtVersion(context.manifest.version), AfterBatch(before)],
+        updates,
+        lambda after: expire(context.plan, after, marks, context.ledgers),
+    )
+
+
+def _joins(tasks: Sequence[TaskReport]) -> dict[str, dict[str, int]]:
+    joins: dict[str, dict[str, int]] = {}
+    for task in tasks:
+        for join, counts in task.joins.items():
+            total = joins.setdefault(join, {})
+            for name, count in counts.items():
+                total[name] = total.get(name, 0) + count
+    return joins
+
+
+def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequence[TaskReport]) -> Measured:
+    """What this batch says about rates and selectivities."""
+    known = [progress.newest_us for progress in manifest.streams.values() if progress.newest_us is not None]
+    begin = max(known) if known else min((r.oldest_us for r in streams if r.oldest_us is not None), default=None)
+    end = max((report.newest_us for report in streams if report.newest_us is not None), default=None)
+    rows: dict[str, float] = {}
+    for task in tasks:
+        for alias, count in task.rows.items():
+            rows[alias] = rows.get(alias, 0.0) + count
+    seconds = max(0, end - begin) / 1e6 if begin is not None and end is not None else 0.0
+    return Measured(seconds, rows, add_pairs(pair for task in tasks for pair in task.pairs))
+
+
+def _with_results(learned: Learned, record: BatchRecord) -> Learned:
+    """See how many of the results expected of merges came."""
+    if learned.expected is None or not record.round:
+        return learned
+    operator, expected = learned.expected
+    ratio = max(record.rows_merged, 1) / max(expected, 1.0)
+    return replace(learned, come_true={**learned.come_true, operator: ratio}, expected=None)
+
+
+def _seen(context: BatchContext, tasks: Sequence[TaskReport]) -> dict[OperatorName, GroupObservation]:
+    """What the tasks saw of the groups; a join that saw nothing saw zeros."""
+    total = {
+        operator: GroupObservation.nothing(len(node.inputs), context.placement.groups)
+        for operator, node in context.plan.operators.items()
+    }
+    for task in tasks:
+        for operator, seen in task.groups.items():
+            total[operator] = total[operator].plus(seen)
+    return total
+
+
+def _watermarks_after(context: BatchContext, streams: Sequence[StreamReport]) -> dict[str, int | None]:
+    """How far the streams have come with this batch."""
+    lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in context.plan.query.inputs}
+    marks = context.watermarks_us
+    for report in streams:
+        if report.newest_us is not None:
+            mark = report.newest_us - lateness[report.stream]
+            marks[report.stream] = max(mark, before) if (before := marks[report.stream]) is not None else mark
+    return marks

@@ -1,0 +1,105 @@
+"""How a run begins, on both runtimes: takes hold of its checkpoint, or makes one, and lays out the plan it holds."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from watersmeet.adapt.controller import Controller
+from watersmeet.adapt.settings import MemorySettings
+from watersmeet.model.placement import Placement
+from watersmeet.optimize.choose import ChosenPlan
+from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.query import Query
+from watersmeet.runtime.checkpoint import (
+    Checkpoint,
+    CheckpointFolders,
+    first_manifest,
+    hold,
+    in_memory,
+    refuse_unfit,
+    set_slots,
+)
+from watersmeet.runtime.planning import PlanSettings, choose_spec, recorded_spec, silent_note
+from watersmeet.runtime.upgrading import open_table
+from watersmeet.state.files import Folder
+from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.table import FileTable
+
+DEFAULT_SLOTS = 2
+DEFAULT_GROUPS = 300
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What both runtimes are told about a run."""
+
+    plan: PlanSettings = PlanSettings()  # noqa: RUF009 - frozen
+    memory: MemorySettings = MemorySettings()  # noqa: RUF009 - frozen
+    slots: int = DEFAULT_SLOTS
+    groups: int = DEFAULT_GROUPS
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that has its checkpoint; to be closed."""
+
+    plan: PhysicalPlan
+    chosen: ChosenPlan
+    checkpoint: Checkpoint
+    controller: Controller
+    spill: Folder | None = None  # a temporary folder for what a run without a checkpoint spills
+
+    def close(self) -> None:
+        self.checkpoint.close()
+        if self.spill is not None:
+            shutil.rmtree(self.spill.path(), ignore_errors=True)
+
+
+def open_run(
+    query: Query,
+    settings: RunSettings,
+    folders: CheckpointFolders | None = None,
+    waiting: tuple[Folder, ...] = (),
+    refuse: Callable[[Manifest], None] = lambda manifest: None,
+    note: Callable[[str], None] = silent_note,
+) -> OpenRun:
+    """Begin a run, or go on with the one that `folders` hold. `refuse` raises if the runtime cannot go on with it.
+
+    An existing checkpoint must be of this query, plan and number of groups; another number of slots changes placement.
+    """
+    placement = Placement(settings.slots, settings.groups)
+    if folders is None:
+        spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
+        spill = Folder(tempfile.mkdtemp(prefix="watersmeet-")) if settings.memory.watched else None
+        checkpoint = in_memory(query, spec, placement, spill)
+        return _opened(query, settings, chosen, checkpoint, spill)
+    lock = CheckpointLock(folders.home)
+    lock.acquire()
+    try:
+        table = open_table(folders, query)
+        if table is None:
+            spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
+            table = FileTable.create(folders.state, first_manifest(query, spec, placement, chosen.reason))
+        else:
+            refuse_unfit(table.manifest, query, settings.groups)
+            refuse(table.manifest)
+            _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
+        checkpoint = hold(folders, table, waiting, lock)
+        set_slots(checkpoint, settings.slots)
+        return _opened(query, settings, chosen, checkpoint)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _opened(
+    query: Query, settings: RunSettings, chosen: ChosenPlan, checkpoint: Checkpoint, spill: Folder | None = None
+) -> OpenRun:
+    plan = lay_out_spec(query, checkpoint.manifest.answering.spec)
+    controller = Controller(plan, settings.groups, settings.memory)
+    return OpenRun(plan, chosen, checkpoint, controller, spill)

@@ -1,0 +1,216 @@
+"""What a slot keeps: reads the slot's slices of segments, writes new rows down, merges segments as compaction asks.
+
+One `SlotState` serves one task. It collects what the task wrote for the task's report, and holds nothing afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.look_ahead import HashFilter
+from watersmeet.kernel.rows import hashes, merge_sorted, take
+from watersmeet.kernel.window import NEVER, expiry
+from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId
+from watersmeet.model.routing import GroupRange, Routing, Slice, count_groups, groups_of, intersect_ranges, union_ranges
+from watersmeet.model.segments import Segment
+from watersmeet.plan.physical import State
+from watersmeet.runtime.context import GroupMerge, StageContext
+from watersmeet.state.compaction import Candidate, choose_merges
+from watersmeet.state.segment_files import Segments
+
+
+class SlotState:
+    def __init__(self, context: StageContext, slot: int, segments: Segments) -> None:
+        self.context = context
+        self.slot = slot
+        self.segments = segments
+        self.added: list[Segment] = []
+        self.released: list[tuple[SegmentId, tuple[GroupRange, ...]]] = []
+        self.scratch: list[SegmentId] = []
+        self._files: dict[SegmentId, Indexed] = {}
+        self._slices: dict[str, list[tuple[Segment, list[Indexed]]]] = {}
+
+    def _routing(self, state: State) -> Routing:
+        return self.context.placement.of(state.partitioning)
+
+    def _owned(self, state: State) -> Slice:
+        """The groups of the state's partitioning that are this slot's."""
+        return Slice(self._routing(state).owned_by(self.slot), self.context.placement.groups)
+
+    def kept(self, state: State) -> list[Indexed]:
+        """The slot's slices of the segments of `state`, as they were before this batch."""
+        return [piece for _, pieces in self._load(state) for piece in pieces]
+
+    def rows_in_all_slots(self, state: State) -> int:
+        """The rows of `state` in all slots, as it was before this batch."""
+        return sum(segment.live_rows for segment in self.context.segments.get(state.name, ()))
+
+    def share_of_all_slots(self, state: State) -> float:
+        """How many times the rows of `state` in this slot go into those of all slots."""
+        owned = self._owned(state)
+        everywhere = self.rows_in_all_slots(state)
+        here = sum(segment.rows_in(owned.groups) for segment in self.context.segments.get(state.name, ()))
+        if here:
+            return everywhere / here
+        return owned.total / max(1, count_groups(owned.groups))
+
+    def hashes_in_all_slots(self, state: State) -> HashFilter:
+        """Which hashes `state` may hold, in all slots, as it was before this batch."""
+        held = [segment for segment in self.context.segments[state.name] if segment.groups]
+        return HashFilter.of([hashes(self._read(segment).rows) for segment in held])
+
+    def _load(self, state: State) -> list[tuple[Segment, list[Indexed]]]:
+        if state.name not in self._slices:
+            routing, owned = self._routing(state), self._owned(state)
+            loaded = []
+            for segment in self.context.segments[state.name]:
+                mine = segment.only(owned.groups)
+                if mine.groups:
+                    whole = fitted(self._read(segment), state)
+                    ranges = map(routing.hash_range, mine.groups)
+                    loaded.append((mine, [whole.within(low, high) for low, high in ranges]))
+            self._slices[state.name] = loaded
+        return self._slices[state.name]
+
+    def keep(self, state: State, rows: pa.RecordBatch) -> None:
+        """Add this batch's rows to `state`."""
+        until = self.context.horizons_us[state.name]
+        rows = self._unexpired(rows, state, until)
+        loaded = {segment.id: (segment, pieces) for segment, pieces in self._load(state)}
+        candidates = [Candidate(s.id, s.live_rows, s.live_bytes, s.max_expiry_us) for s, _ in loaded.values()]
+        if rows.num_rows:
+            newest = int(np.max(expiry(rows, state)))
+            candidates.append(Candidate("", rows.num_rows, rows.nbytes, newest))
+        waiting = rows.num_rows > 0
+        for names in choose_merges(candidates, state, until):
+            pieces = [piece.part for name in names if name for piece in loaded[SegmentId(name)][1]]
+            if "" in names:
+                pieces.append(rows)
+                waiting = False
+            merged = self._unexpired(merge_sorted(pieces, state.schema), state, until)
+            self._write(merged, state)
+            self.released += [(SegmentId(name), loaded[SegmentId(name)][0].groups) for name in names if name]
+        if waiting:
+            self._write(rows, state)
+
+    def _write(self, rows: pa.RecordBatch, state: State) -> None:
+        if rows.num_rows:
+            self.added.append(self.segments.write(rows, state, self._owned(state), self.context.batch))
+
+    def _unexpired(self, rows: pa.RecordBatch, state: State, until: int | None) -> pa.RecordBatch:
+        """The rows that a future row may still need. The others go, or go cold where they are owed results."""
+        if until is None or not state.windows or not rows.num_rows:
+            return rows
+        alive = expiry(rows, state) > until
+        if alive.all():
+            return rows
+        self._cool(take(rows, np.flatnonzero(~alive)), state)
+        return take(rows, np.flatnonzero(alive))
+
+    def _cool(self, rows: pa.RecordBatch, state: State) -> None:
+        """Write expired rows of groups with a closed generation down as cold parts of their live generations."""
+        mine = self._slice(intersect_ranges(self.context.closed.get(state.name, ()), self._owned(state).groups))
+        if not mine.groups:
+            return
+        wanted = np.zeros(mine.total, dtype=bool)
+        for low, high in mine.groups:
+            wanted[low:high] = True
+        owed = wanted[groups_of(hashes(rows), mine.total)]
+        if owed.any():
+            self._write_cold(take(rows, np.flatnonzero(owed)), state, mine, LIVE)
+
+    def _slice(self, groups: tuple[GroupRange, ...]) -> Slice:
+        return Slice(groups, self.context.placement.groups)
+
+    def _write_cold(self, rows: pa.RecordBatch, state: State, groups: Slice, generation: Generation) -> None:
+        segment = self.segments.write(rows, state, groups, self.context.batch)
+        self.added.append(replace(segment, tier="cold", generation=generation))
+
+    def write_scratch(self, rows: pa.RecordBatch, state: State) -> Segment:
+        """Write rows down for this batch alone: no version will list them."""
+        segment = self.segments.write(rows, state, self._owned(state), self.context.batch)
+        self.scratch.append(segment.id)
+        return segment
+
+    def closed_generations(self, merges: Sequence[GroupMerge], states: Sequence[State]) -> list[list[pa.RecordBatch]]:
+        """The rows of the closed generations of groups, for each input of the operator: first the oldest generation of
+        every group, then the second oldest of every group, and so on. Groups have no key in common.
+        """
+        by_name = {state.name: state for state in states}
+        ranks: list[dict[str, list[pa.RecordBatch]]] = []
+        for merge in merges:
+            low, high = self._routing(states[0]).hash_range((merge.group, merge.group + 1))
+            numbers = sorted({segment.generation for segment in merge.segments})
+            ranks += [{} for _ in range(len(numbers) - len(ranks))]
+            for segment in merge.segments:
+                rows = fitted(self._read(segment), by_name[segment.state]).within(low, high).part
+                ranks[numbers.index(segment.generation)].setdefault(segment.state, []).append(rows)
+        return [[merge_sorted(rank.get(state.name, ()), state.schema) for state in states] for rank in ranks]
+
+    def unite(
+        self, merges: Sequence[GroupMerge], states: Sequence[State], generations: Sequence[Sequence[pa.RecordBatch]]
+    ) -> None:
+        """Write the closed generations of merged groups down as one, the rows of all these groups together."""
+        gone: dict[SegmentId, list[GroupRange]] = {}
+        for merge in merges:
+            for segment in merge.segments:
+                gone.setdefault(segment.id, []).extend(segment.groups)
+        self.released += [(name, union_ranges(groups)) for name, groups in gone.items()]
+        groups = self._slice(union_ranges((merge.group, merge.group + 1) for merge in merges))
+        for place, state in enumerate(states):
+            rows = merge_sorted([generation[place] for generation in generations], state.schema)
+            rows = self._still_owed(rows, state, merges)
+            if rows.num_rows:
+                self._write_cold(rows, state, groups, UNITED)
+
+    def _still_owed(self, rows: pa.RecordBatch, state: State, merges: Sequence[GroupMerge]) -> pa.RecordBatch:
+        """The rows of merged groups that a future row, or one of the live generation, may still join with."""
+        until = self.context.horizons_us[state.name]
+        if until is None or not state.windows or not rows.num_rows:
+            return rows
+        since = np.full(self.context.placement.groups, NEVER, dtype=np.int64)
+        since[[merge.group for merge in merges]] = [merge.live_since_us for merge in merges]
+        limit = np.minimum(until, since[groups_of(hashes(rows), len(since))])
+        needed = expiry(rows, state) > limit
+        return rows if needed.all() else take(rows, np.flatnonzero(needed))
+
+    def unite_parts(self) -> None:
+        """Write parts of cold generations down as one, as far as they are this slot's."""
+        states = {state.name: state for state in self.context.stage.states}
+        for parts in self.context.parts:
+            state = states[parts.state]
+            owned, routing = self._owned(state), self._routing(state)
+            mine = [part for part in (segment.only(owned.groups) for segment in parts.segments) if part.groups]
+            pieces = [
+                fitted(self._read(part), state).within(*routing.hash_range(groups)).part
+                for part in mine
+                for groups in part.groups
+            ]
+            rows = merge_sorted(pieces, state.schema)
+            self.released += [(part.id, part.groups) for part in mine]
+            if rows.num_rows:
+                groups = self._slice(union_ranges(group for part in mine for group in part.groups))
+                self._write_cold(rows, state, groups, parts.segments[0].generation)
+
+    def _read(self, segment: Segment) -> Indexed:
+        """The file of a segment, opened once for a task."""
+        if segment.file not in self._files:
+            self._files[segment.file] = self.segments.read(segment)
+        return self._files[segment.file]
+
+
+def fitted(segment: Indexed, state: State) -> Indexed:
+    """The rows of a file with the columns of `state`: what rows carry for bookkeeping may differ from plan to plan."""
+    names = segment.rows.schema.names
+    if names == state.schema.names:
+        return segment
+    arrays = [
+        segment.rows.column(field.name) if field.name in names else pa.nulls(segment.rows.num_rows, field.type)
+        for field in state.schema
+    ]
+    return replace(segment, rows=pa.RecordBatch.from_arrays(arrays, schema=state.schema))

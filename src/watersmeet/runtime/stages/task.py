@@ -1,0 +1,215 @@
+"""What tasks of all kinds of stages have in common: what comes, where results go, what is reported.
+
+A task takes the rows that were sent to its slot, joins them with each other and with the slot's segments, hands the
+results on (to later stages, or to a result file), and writes the new rows down as segments. Holds nothing afterwards.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from watersmeet.kernel.evaluate import evaluate
+from watersmeet.kernel.look_ahead import HashFilter
+from watersmeet.kernel.prepare import cut, keyed
+from watersmeet.kernel.rows import merge_sorted
+from watersmeet.kernel.tally import Tally
+from watersmeet.model.ids import Label, StateName
+from watersmeet.model.segments import Segment
+from watersmeet.model.statistics import PairCounts, add_pairs
+from watersmeet.plan.physical import Exchange, Node, State
+from watersmeet.plan.query import Query
+from watersmeet.runtime.context import StageContext
+from watersmeet.runtime.reports import TaskReport
+from watersmeet.runtime.stages.group_statistics import GroupStatistics
+from watersmeet.runtime.stages.slot_state import SlotState
+from watersmeet.state.segment_files import Segments
+
+# A look ahead costs a pass over the hashes of the state in all slots; so many rows or more to be sent are worth one if
+# the state has no more than so many times as many.
+LOOK_AHEAD_ROWS = 2_048
+LOOK_AHEAD_SHARE = 4
+
+
+class ResultWriter(Protocol):
+    """Where a task puts its part of the answer."""
+
+    def write(
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+    ) -> tuple[list[str], int]:
+        """Write the rows down; the names of the files made, and the number of rows."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Rows on their way to a port of a later stage."""
+
+    slot: int
+    port: int
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class SegmentNotice:
+    """Tells a later stage of the same slot that rows which this batch adds to a state are in `segment`.
+
+    The segment is for this batch alone. No version lists it, so it is garbage as soon as the batch is done.
+    """
+
+    slot: int
+    stage: int
+    segment: Segment
+
+
+@dataclass
+class Arrived:
+    """What has come for one stage and slot: rows by port, and notices of rows by the name of their state."""
+
+    rows: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    notices: dict[StateName, list[Segment]] = field(default_factory=dict)
+
+    def at(self, port: int, state: State) -> pa.RecordBatch:
+        """All rows at a port, sorted by hash."""
+        return merge_sorted(self.rows.get(port, ()), state.schema)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Joined rows, and where they go: through exchanges, or, where there is none, out. `watched`: groups earn by them."""
+
+    chunks: Iterable[pa.RecordBatch]
+    exchanges: tuple[Exchange, ...]
+    watched: bool = True
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task leaves: messages for later stages, and the report for the commit."""
+
+    sent: list[Sent]
+    notices: list[SegmentNotice]
+    report: TaskReport
+
+
+class StageTask:
+    """Collects what one task does."""
+
+    def __init__(self, context: StageContext, slot: int, segments: Segments, results: ResultWriter) -> None:
+        self.context = context
+        self.slot = slot
+        self.state = SlotState(context, slot, segments)
+        self.results = results
+        self.rows: dict[str, int] = {}
+        self.rows_merged = 0
+        self._sent: list[Sent] = []
+        self._notices: list[SegmentNotice] = []
+        self._files: list[str] = []
+        self._rows_out = 0
+        self._counts: dict[Label, dict[str, int]] = {}
+        self._statistics = GroupStatistics(context.lineage, context.placement.groups) if context.watched else None
+        self._pairs: list[PairCounts] = []
+        self._ahead: dict[StateName, HashFilter] = {}
+
+    def watch(
+        self, node: Node, new: Sequence[pa.RecordBatch], chunks: Iterable[pa.RecordBatch]
+    ) -> Iterable[pa.RecordBatch]:
+        """What the join makes of new rows, with an eye on what its groups earn."""
+        if self._statistics is None:
+            return chunks
+        self._statistics.come(node, new)
+        return self._statistics.made(node, chunks)
+
+    def pass_on(self, answers: Sequence[Answer], root: Node | None = None) -> int:
+        """Send joined rows through their exchanges, or write them as results; how many."""
+        if any(not answer.exchanges for answer in answers):
+            query = self.context.query
+            assert query is not None, "a stage without exchanges emits results"
+            joined = itertools.chain.from_iterable(
+                self._traced(answer, root) for answer in answers if not answer.exchanges
+            )
+            self._files, self._rows_out = self.results.write(
+                _selected(query, joined), query.output_schema, self.context.batch, self.slot
+            )
+        rows = self._rows_out
+        for answer in answers:
+            for chunk in answer.chunks if answer.exchanges else ():
+                rows += chunk.num_rows
+                self._send(chunk, answer.exchanges)
+        return rows
+
+    def _traced(self, answer: Answer, root: Node | None) -> Iterable[pa.RecordBatch]:
+        if self._statistics is None or not answer.watched:
+            return answer.chunks
+        return self._statistics.emitted(root, answer.chunks)
+
+    def _send(self, rows: pa.RecordBatch, exchanges: Sequence[Exchange]) -> None:
+        for exchange in exchanges:
+            ahead = self._look_ahead(exchange, rows.num_rows)
+            onward = keyed(rows, exchange.key_fields, exchange.fields, ahead)
+            if ahead is not None:
+                self._note_unsent(exchange, rows.num_rows - onward.num_rows)
+            routing = self.context.placement.of(exchange.partitioning)
+            self._sent += [Sent(to, exchange.port, piece) for to, piece in cut(onward, routing)]
+
+    def _look_ahead(self, exchange: Exchange, rows: int) -> HashFilter | None:
+        """Which hashes the rows to be sent may find, where they are enough to be worth a look at all of the state."""
+        state = exchange.meets
+        if state is None or rows < LOOK_AHEAD_ROWS:
+            return None
+        if state.name not in self._ahead:
+            if rows * LOOK_AHEAD_SHARE < self.state.rows_in_all_slots(state):
+                return None
+            self._ahead[state.name] = self.state.hashes_in_all_slots(state)
+        return self._ahead[state.name]
+
+    def _note_unsent(self, exchange: Exchange, rows: int) -> None:
+        """Rows that are not sent could have met all of the state, and met none of it."""
+        assert exchange.meets is not None
+        possible = rows * self.state.rows_in_all_slots(exchange.meets)
+        self._pairs.append(PairCounts(exchange.aliases, exchange.meets.aliases, possible))
+
+    def notify(self, state: State, stages: Sequence[int], rows: pa.RecordBatch) -> None:
+        """Let later stages of this slot read rows that this batch adds."""
+        segment = self.state.write_scratch(rows, state)
+        self._notices += [SegmentNotice(self.slot, stage, segment) for stage in stages]
+
+    def count(self, join: Label, rows_in: int, rows_out: int) -> None:
+        self._counts[join] = {"rows_in": rows_in, "rows_out": rows_out}
+
+    def observe(self, tally: Tally, inputs: Sequence[State]) -> None:
+        """Note what a join saw. Rows in other slots count as rows that could have met, but had another key."""
+        for (i, j), (possible, same) in tally.met.items():
+            everywhere = possible * self.state.share_of_all_slots(inputs[j])
+            low, high = sorted((i, j))
+            self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, everywhere, same))
+        for reads, (checked, passed) in tally.checked.items():
+            if len(reads) == 2:
+                low, high = sorted(reads)
+                self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, 0, 0, checked, passed))
+
+    def outcome(self) -> Outcome:
+        report = TaskReport(
+            added=tuple(self.state.added),
+            released=tuple(self.state.released),
+            scratch=tuple(self.state.scratch),
+            results=tuple(self._files),
+            rows_out=self._rows_out,
+            joins=self._counts,
+            rows=self.rows,
+            pairs=add_pairs(self._pairs),
+            rows_merged=self.rows_merged,
+            groups={} if self._statistics is None else self._statistics.seen,
+        )
+        return Outcome(self._sent, self._notices, report)
+
+
+def _selected(query: Query, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    schema = query.output_schema
+    for chunk in chunks:
+        if chunk.num_rows:
+            arrays = [evaluate(column.expr, chunk) for column in query.select]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
