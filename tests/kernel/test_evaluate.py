@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -173,6 +174,81 @@ def test_decimals_past_38_digits_are_computed_exactly_or_refused() -> None:
     assert evaluate(add, fits).to_pylist() == [Decimal("2.25"), big, None]
     with pytest.raises(InputError, match="does not fit"):
         evaluate(add, pa.record_batch({"A.d": pa.array([big], pa.decimal128(38, 2))}))
+
+
+NAN, INF = math.nan, math.inf
+OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))[0]  # as some divisions make it
+FLOATS = [None, -INF, -1.5, -0.0, 0.0, 1.5, INF, NAN, OTHER_NAN]
+PAIRS = [(x, y) for x in FLOATS for y in FLOATS]
+
+
+def order(x: float) -> float:
+    """Spark's order of floating-point numbers: NaN is one value, larger than any other, and zero is zero."""
+    return 2.0 if math.isnan(x) else math.atan(x)
+
+
+def null_or(rule: Any) -> Any:
+    return lambda x, y: None if x is None or y is None else rule(order(x), order(y))
+
+
+def pick(choose: Any) -> Any:
+    return lambda x, y: choose((z for z in (x, y) if z is not None), key=order, default=None)
+
+
+def in_both(x: Any, y: Any) -> Any:
+    equal = null_or(lambda a, b: a == b)(x, y)
+    return True if equal or x == 1.5 else None if x is None or y is None else False
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("A.x = A.y", null_or(lambda a, b: a == b)),
+        ("A.x <> A.y", null_or(lambda a, b: a != b)),
+        ("A.x < A.y", null_or(lambda a, b: a < b)),
+        ("A.x <= A.y", null_or(lambda a, b: a <= b)),
+        ("A.x > A.y", null_or(lambda a, b: a > b)),
+        ("A.x >= A.y", null_or(lambda a, b: a >= b)),
+        ("A.x BETWEEN A.y AND A.y", null_or(lambda a, b: a == b)),
+        ("LEAST(A.x, A.y)", pick(min)),
+        ("GREATEST(A.x, A.y)", pick(max)),
+        ("NULLIF(A.x, A.y)", lambda x, y: None if null_or(lambda a, b: a == b)(x, y) else x),
+        ("CASE A.x WHEN A.y THEN TRUE ELSE FALSE END", lambda x, y: null_or(lambda a, b: a == b)(x, y) or False),
+        ("A.x IN (1.5, A.y)", in_both),
+    ],
+)
+def test_floating_point_numbers_are_compared_as_in_spark(text: str, rule: Any, kind: pa.DataType) -> None:
+    lefts, rights = zip(*PAIRS, strict=True)
+    batch = pa.record_batch({"A.x": pa.array(lefts, kind), "A.y": pa.array(rights, kind)})
+    answer = evaluate(expression(text, batch.rename_columns(["x", "y"]).schema), batch).to_pylist()
+    expected = [rule(x, y) for x, y in PAIRS]
+    assert [repr(each).lstrip("-") if each == 0 else repr(each) for each in answer] == [
+        repr(each).lstrip("-") if each == 0 else repr(each) for each in expected
+    ]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+@pytest.mark.parametrize(
+    ("items", "found"),
+    [
+        ("0.0", [-0.0, 0.0]),
+        ("-0e0", [-0.0, 0.0]),
+        ("0", [-0.0, 0.0]),
+        ("CAST('NaN' AS DOUBLE)", [NAN, NAN]),
+        ("CAST('NaN' AS DOUBLE), 1.5, 0.0", [-0.0, 0.0, 1.5, NAN, NAN]),
+        ("CAST('Infinity' AS DOUBLE)", [INF]),
+    ],
+)
+def test_in_a_list_of_literals_finds_what_equals(items: str, found: list[float], kind: pa.DataType) -> None:
+    batch = pa.record_batch({"A.x": pa.array(FLOATS, kind)})
+    schema = pa.schema([("x", kind)])
+    for text, holds in ((f"A.x IN ({items})", True), (f"A.x NOT IN ({items})", False)):
+        answer = evaluate(expression(text, schema), batch).to_pylist()
+        assert [repr(x) for x, yes in zip(FLOATS, answer, strict=True) if yes is holds] == [repr(x) for x in found]
+        assert answer[0] is None
+    with_null = evaluate(expression(f"A.x IN ({items}, NULL)", schema), batch).to_pylist()
+    assert [True if yes else None for yes in with_null] == with_null
 
 
 def test_every_function_of_the_table_can_be_reached_from_text() -> None:

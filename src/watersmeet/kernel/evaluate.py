@@ -5,11 +5,13 @@ three-valued logic. Division by zero and modulo zero give NULL. Integer arithmet
 InputError and never wraps round. Every argument is computed for every row, also in the branches of CASE that a row
 does not take. Literals stay Arrow scalars for as long as they can; nothing loops over rows in Python.
 
-NaN is compared as IEEE says: it equals nothing, not even itself.
+Floating-point numbers are compared as in Spark: NaN equals NaN and is larger than any other number, and -0.0 equals
+0.0. That holds in every operator and function that compares.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -137,13 +139,44 @@ def _wide(kernel: Callable[[Value, Value], Value]) -> Callable[[Value, Value], V
     return run
 
 
+def _equal(left: Value, right: Value) -> Value:
+    equal = pc.equal(left, right)
+    if not pa.types.is_floating(left.type):
+        return equal
+    return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+
+
+def _less(left: Value, right: Value) -> Value:
+    less = pc.less(left, right)
+    if not pa.types.is_floating(left.type):
+        return less
+    return pc.or_(less, pc.and_not(pc.is_nan(right), pc.is_nan(left)))
+
+
+def _not_equal(left: Value, right: Value) -> Value:
+    return pc.invert(_equal(left, right))
+
+
+def _less_equal(left: Value, right: Value) -> Value:
+    return pc.invert(_less(right, left))
+
+
 def _in(value: Value, *items: Value) -> Value:
     if not all(isinstance(item, pa.Scalar) for item in items):
-        return reduce(pc.or_kleene, (pc.equal(value, item) for item in items))
+        return reduce(pc.or_kleene, (_equal(value, item) for item in items))
     known = [item for item in items if item.is_valid]
-    found = pc.is_in(value, value_set=pa.array([item.as_py() for item in known], value.type))
+    found = _is_any_of(value, [item.as_py() for item in known])
     otherwise = pa.scalar(None if len(known) < len(items) else False, pa.bool_())
     return pc.if_else(pc.is_null(value), pa.scalar(None, pa.bool_()), pc.if_else(found, True, otherwise))
+
+
+def _is_any_of(value: Value, items: list[Any]) -> Value:
+    if not pa.types.is_floating(value.type):
+        return pc.is_in(value, value_set=pa.array(items, value.type))
+    # Arrow looks bit patterns up: adding zero makes 0.0 of -0.0, and there is more than one NaN.
+    numbers = [item + 0.0 for item in items if not math.isnan(item)]
+    found = pc.is_in(pc.add(value, pa.scalar(0.0, value.type)), value_set=pa.array(numbers, value.type))
+    return found if len(numbers) == len(items) else pc.or_kleene(found, pc.is_nan(value))
 
 
 def _case(*args: Value) -> Value:
@@ -154,7 +187,7 @@ def _case(*args: Value) -> Value:
 
 
 def _nullif(left: Value, right: Value, result: Value) -> Value:
-    equal = pc.coalesce(pc.equal(left, right), pa.scalar(False))
+    equal = pc.coalesce(_equal(left, right), pa.scalar(False))
     return pc.if_else(equal, pa.scalar(None, result.type), result)
 
 
@@ -224,12 +257,12 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "divide": _divide,
     "modulo": _modulo,
     "negate": pc.negate_checked,
-    "equal": pc.equal,
-    "not_equal": pc.not_equal,
-    "less": pc.less,
-    "less_equal": pc.less_equal,
-    "greater": pc.greater,
-    "greater_equal": pc.greater_equal,
+    "equal": _equal,
+    "not_equal": _not_equal,
+    "less": _less,
+    "less_equal": _less_equal,
+    "greater": lambda left, right: _less(right, left),
+    "greater_equal": lambda left, right: _less_equal(right, left),
     "and": pc.and_kleene,
     "or": pc.or_kleene,
     "not": pc.invert,
@@ -241,8 +274,8 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "case": _case,
     "coalesce": pc.coalesce,
     "nullif": _nullif,
-    "least": _best(pc.less),
-    "greatest": _best(pc.greater),
+    "least": _best(_less),
+    "greatest": _best(lambda left, right: _less(right, left)),
     "abs": pc.abs_checked,
     "round": _round,
     "floor": _to_whole(pc.floor),
