@@ -114,9 +114,7 @@ class _Layout:
 
     def _key_column(self, key: KeyClass, aliases: frozenset[str]) -> Column:
         """The column that stands for `key` in rows over `aliases`: that of the first of them in the text."""
-        alias = min(key.aliases & aliases, key=self.order.__getitem__)
-        term = key.term(alias)
-        return term if isinstance(term, Column) else Column(alias, f"#{key.name}", key.type)
+        return self.query.key_column(key, min(key.aliases & aliases, key=self.order.__getitem__))
 
     def _node(
         self,
@@ -180,7 +178,7 @@ class _Layout:
 
     def _leaf(self, alias: str, port: int, state: State) -> None:
         computed = tuple(
-            (f"{alias}.#{key.name}", key.term(alias))
+            (self.query.key_column(key, alias).field_name, key.term(alias))
             for key in self.query.keys
             if alias in key.aliases and not isinstance(key.term(alias), Column)
         )

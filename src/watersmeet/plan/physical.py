@@ -9,8 +9,8 @@ Rows enter a stage through *ports*. Everything here is frozen data made once for
 it.
 
 Names of columns inside the engine:
-- `A.x`: column x of input A;
-- `A.#k0`: input A's term of key class k0, where that is not a plain column;
+- `A.x`: column x of input A; an alias holds no dot, so that all names with a dot are of this kind or the next;
+- `A.#k0`: input A's term of key class k0, where that is not a plain column (`A.##k0` if A has a column `#k0`);
 - `@A`: event time of input A's row in microseconds; carried only by queries that have a window;
 - `#h`: the 64-bit hash of the key; every batch and segment is sorted by it;
 - `#A+B`: the upper 16 bits of the hash that the row had in the join of A and B; where results are traced.
@@ -21,6 +21,7 @@ serves, so that two plans which need the same state find it under the same name.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,7 +38,7 @@ def time_field(alias: str) -> str:
 
 
 def trace_field(aliases: tuple[str, ...]) -> str:
-    return f"#{'+'.join(aliases)}"
+    return "#" + "+".join(json.dumps(alias) if set(alias) & set('+"') else alias for alias in aliases)
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class State:
 
     @property
     def time_fields(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.fields if name.startswith("@"))
+        # A name with a dot is a user's column, whose alias may begin with @.
+        return tuple(name for name, _ in self.fields if name.startswith("@") and "." not in name)
 
 
 @dataclass(frozen=True)
