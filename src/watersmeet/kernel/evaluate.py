@@ -120,7 +120,8 @@ def _modulo(left: Value, right: Value) -> Value:
     null = pc.or_(pc.is_null(left), pc.is_null(right))
     kind = left.type
     one = pa.scalar(1, pa.int64()).cast(kind)
-    values = np.fmod(_numbers(pc.coalesce(left, one)), _numbers(pc.coalesce(right, one)))
+    with np.errstate(invalid="ignore"):  # infinity % x is NaN, and no reason for a warning
+        values = np.fmod(_numbers(pc.coalesce(left, one)), _numbers(pc.coalesce(right, one)))
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
         return pa.scalar(None if null.as_py() else values.item(), kind)
     return pc.if_else(null, pa.scalar(None, kind), pa.array(values, kind))
@@ -205,6 +206,12 @@ def _like(value: Value, pattern: Value, *, ignore_case: bool = False) -> Value:
     return pc.match_like(value, pattern.as_py(), ignore_case=ignore_case)
 
 
+def _rlike(value: Value, pattern: Value) -> Value:
+    if not pattern.is_valid:
+        return pa.scalar(None, pa.bool_())
+    return pc.match_substring_regex(value, pattern.as_py())
+
+
 def _round(value: Value, digits: Value) -> Value:
     if not digits.is_valid:
         return pa.scalar(None, value.type)
@@ -271,6 +278,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "in": _in,
     "like": _like,
     "ilike": lambda value, pattern: _like(value, pattern, ignore_case=True),
+    "rlike": _rlike,
     "case": _case,
     "coalesce": pc.coalesce,
     "nullif": _nullif,
