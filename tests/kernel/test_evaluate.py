@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import struct
+import warnings
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -145,6 +147,75 @@ def test_rules_of_our_own(text: str, expected: list[Any] | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CAST(1.0 AS STRING)", "1.0"),
+        ("CAST(-0e0 AS STRING)", "-0.0"),
+        ("CAST(1e10 AS STRING)", "1.0E10"),
+        ("CAST(12345678.9 AS STRING)", "1.23456789E7"),
+        ("CAST(9999999.5 AS STRING)", "9999999.5"),
+        ("CAST(0.001 AS STRING)", "0.001"),
+        ("CAST(0.00015 AS STRING)", "1.5E-4"),
+        ("CAST(CAST('NaN' AS DOUBLE) AS STRING)", "NaN"),
+        ("CAST(CAST('-Infinity' AS DOUBLE) AS STRING)", "-Infinity"),
+        ("CAST(CAST(0.1 AS FLOAT) AS STRING)", "0.1"),
+        ("CAST(CAST('1e-10' AS DECIMAL(20, 10)) AS STRING)", "0.0000000001"),
+        ("CAST(CAST(0 AS DECIMAL(20, 10)) AS STRING)", "0.0000000000"),
+        ("CAST(CAST('-12.5' AS DECIMAL(20, 10)) AS STRING)", "-12.5000000000"),
+        ("CAST(TIMESTAMP '2024-01-01 00:00:00' AS STRING)", "2024-01-01 00:00:00"),
+        ("CAST(TIMESTAMP '2024-01-01 10:20:30.250' AS STRING)", "2024-01-01 10:20:30.25"),
+        ("CAST(TIMESTAMP_NTZ '2024-01-01 00:00:00.000100' AS STRING)", "2024-01-01 00:00:00.0001"),
+        ("TIMESTAMP_NTZ '2024-01-02 03:04:05+02:00'", datetime(2024, 1, 2, 3, 4, 5)),
+        ("TIMESTAMP '2024-01-02 03:04:05+02:00'", datetime(2024, 1, 2, 1, 4, 5, tzinfo=UTC)),
+        ("CAST(1.005e0 AS DECIMAL(10, 2))", Decimal("1.01")),
+        ("CAST(1e-300 AS DECIMAL(10, 2))", Decimal("0.00")),
+        ("CAST(-1e25 AS DECIMAL(38, 2))", Decimal("-10000000000000000000000000.00")),
+        ("CAST(CAST(0.1 AS FLOAT) AS DECIMAL(38, 10))", Decimal("0.1000000015")),
+        ("CAST(CAST('-0.05' AS DECIMAL(10, 2)) AS FLOAT)", float(np.float32(-0.05))),
+        ("CAST(CAST('8994.32' AS DECIMAL(10, 2)) AS DOUBLE)", 8994.32),
+        ("CAST('8994.32' AS DECIMAL(10, 2)) = 8994.32e0", True),
+        ("CAST(CAST('0.50' AS DECIMAL(10, 2)) AS BOOLEAN)", True),
+        ("CAST(CAST('0.00' AS DECIMAL(10, 2)) AS BOOLEAN)", False),
+        ("CAST('+5' AS INT)", 5),
+        ("CAST(' Yes ' AS BOOLEAN)", True),
+        ("CAST('f' AS BOOLEAN)", False),
+        ("9223372036854775808", Decimal(2**63)),
+        ("-9223372036854775808", -(2**63)),
+        ("9223372036854775807 < 9223372036854775808", True),
+        ("-9223372036854775807 > -9223372036854775808", True),
+        ("5. / 2", 2.5),
+        ("'it''s' = \"it's\"", True),
+        ("'ab' RLIKE '^a.$'", True),
+        ("'ab' NOT RLIKE 'c'", True),
+        ("CAST(12 AS STRING) RLIKE '\\\\d+'", True),
+        ("'a' RLIKE NULL", None),
+        ("REGEXP_LIKE('ab', 'b')", True),
+        ("'a%b' LIKE 'a\\%b'", True),
+        ("'axb' LIKE 'a\\%b'", False),
+        ("'a\\\\b' LIKE 'a\\\\\\\\b'", True),
+    ],
+)
+def test_casts_and_literals_are_as_in_spark(text: str, expected: Any) -> None:
+    (answer, *_) = ours(text)
+    assert answer == expected
+    assert str(answer) == str(expected)  # -0.0 is not 0.0, and 1 not 1.0
+
+
+@pytest.mark.parametrize("text", ["CAST('0x1F' AS INT)", "CAST('-0X1F' AS BIGINT)", "CAST('maybe' AS BOOLEAN)"])
+def test_text_that_spark_does_not_read_is_not_read(text: str) -> None:
+    with pytest.raises(InputError, match="cannot compute"):
+        ours(text)
+
+
+def test_infinity_has_a_remainder_without_a_warning() -> None:
+    batch = pa.record_batch({"A.f": [INF, 5.5]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        answer = evaluate(expression("A.f % 2"), batch).to_pylist()
+    assert repr(answer) == "[nan, 1.5]"
+
+
+@pytest.mark.parametrize(
     ("text", "values"),
     [
         ("A.j + 1", [2**63 - 1]),
@@ -175,8 +246,83 @@ def test_decimals_past_38_digits_are_computed_exactly_or_refused() -> None:
         evaluate(add, pa.record_batch({"A.d": pa.array([big], pa.decimal128(38, 2))}))
 
 
+NAN, INF = math.nan, math.inf
+OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))[0]  # as some divisions make it
+FLOATS = [None, -INF, -1.5, -0.0, 0.0, 1.5, INF, NAN, OTHER_NAN]
+PAIRS = [(x, y) for x in FLOATS for y in FLOATS]
+
+
+def order(x: float) -> float:
+    """Spark's order of floating-point numbers: NaN is one value, larger than any other, and zero is zero."""
+    return 2.0 if math.isnan(x) else math.atan(x)
+
+
+def null_or(rule: Any) -> Any:
+    return lambda x, y: None if x is None or y is None else rule(order(x), order(y))
+
+
+def pick(choose: Any) -> Any:
+    return lambda x, y: choose((z for z in (x, y) if z is not None), key=order, default=None)
+
+
+def in_both(x: Any, y: Any) -> Any:
+    equal = null_or(lambda a, b: a == b)(x, y)
+    return True if equal or x == 1.5 else None if x is None or y is None else False
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("A.x = A.y", null_or(lambda a, b: a == b)),
+        ("A.x <> A.y", null_or(lambda a, b: a != b)),
+        ("A.x < A.y", null_or(lambda a, b: a < b)),
+        ("A.x <= A.y", null_or(lambda a, b: a <= b)),
+        ("A.x > A.y", null_or(lambda a, b: a > b)),
+        ("A.x >= A.y", null_or(lambda a, b: a >= b)),
+        ("A.x BETWEEN A.y AND A.y", null_or(lambda a, b: a == b)),
+        ("LEAST(A.x, A.y)", pick(min)),
+        ("GREATEST(A.x, A.y)", pick(max)),
+        ("NULLIF(A.x, A.y)", lambda x, y: None if null_or(lambda a, b: a == b)(x, y) else x),
+        ("CASE A.x WHEN A.y THEN TRUE ELSE FALSE END", lambda x, y: null_or(lambda a, b: a == b)(x, y) or False),
+        ("A.x IN (1.5, A.y)", in_both),
+    ],
+)
+def test_floating_point_numbers_are_compared_as_in_spark(text: str, rule: Any, kind: pa.DataType) -> None:
+    lefts, rights = zip(*PAIRS, strict=True)
+    batch = pa.record_batch({"A.x": pa.array(lefts, kind), "A.y": pa.array(rights, kind)})
+    answer = evaluate(expression(text, batch.rename_columns(["x", "y"]).schema), batch).to_pylist()
+    expected = [rule(x, y) for x, y in PAIRS]
+    assert [repr(each).lstrip("-") if each == 0 else repr(each) for each in answer] == [
+        repr(each).lstrip("-") if each == 0 else repr(each) for each in expected
+    ]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
+@pytest.mark.parametrize(
+    ("items", "found"),
+    [
+        ("0.0", [-0.0, 0.0]),
+        ("-0e0", [-0.0, 0.0]),
+        ("0", [-0.0, 0.0]),
+        ("CAST('NaN' AS DOUBLE)", [NAN, NAN]),
+        ("CAST('NaN' AS DOUBLE), 1.5, 0.0", [-0.0, 0.0, 1.5, NAN, NAN]),
+        ("CAST('Infinity' AS DOUBLE)", [INF]),
+    ],
+)
+def test_in_a_list_of_literals_finds_what_equals(items: str, found: list[float], kind: pa.DataType) -> None:
+    batch = pa.record_batch({"A.x": pa.array(FLOATS, kind)})
+    schema = pa.schema([("x", kind)])
+    for text, holds in ((f"A.x IN ({items})", True), (f"A.x NOT IN ({items})", False)):
+        answer = evaluate(expression(text, schema), batch).to_pylist()
+        assert [repr(x) for x, yes in zip(FLOATS, answer, strict=True) if yes is holds] == [repr(x) for x in found]
+        assert answer[0] is None
+    with_null = evaluate(expression(f"A.x IN ({items}, NULL)", schema), batch).to_pylist()
+    assert [True if yes else None for yes in with_null] == with_null
+
+
 def test_every_function_of_the_table_can_be_reached_from_text() -> None:
-    texts = ["A.e * A.e", "A.i % 2", "NOT (A.i IS NULL)", "A.s ILIKE 'x'", "NULLIF(A.i, 1)"]
+    texts = ["A.e * A.e", "A.i % 2", "NOT (A.i IS NULL)", "A.s ILIKE 'x'", "A.s RLIKE 'x'", "NULLIF(A.i, 1)"]
     wide = pa.schema(
         [
             ("d", pa.decimal128(38, 2)),

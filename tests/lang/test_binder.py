@@ -9,7 +9,7 @@ import pytest
 
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
-from watersmeet.model.expressions import PythonCall, describe
+from watersmeet.model.expressions import Literal, PythonCall, describe
 from watersmeet.model.streams import Range, Stream, Unbounded
 from watersmeet.plan.query import Query
 
@@ -283,3 +283,22 @@ def test_dictionary_and_large_layouts_join_as_plain_text_and_are_output_as_they_
     query = bind("SELECT P.s FROM P, Q WHERE P.s = Q.s", {"P": one, "Q": two})
     assert query.keys[0].type == pa.string()
     assert query.output_schema.field("s").type == coded
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        ("'it''s'", "it's"),
+        ("''''", "'"),
+        ('"say ""hi"""', 'say "hi"'),
+        ("'a\"\"b'", 'a""b'),
+        ("\"it''s\"", "it''s"),
+        ("'it\\'s'", "it's"),
+        ("'a  b'", "a  b"),
+        ("'-- no comment'", "-- no comment"),
+        ("'a\\\\'", "a\\"),
+    ],
+)
+def test_a_quote_in_a_string_is_doubled_or_escaped(literal: str, value: str) -> None:
+    expr = bound(f"SELECT {literal} AS x FROM A, B WHERE A.k = B.k").select[0].expr
+    assert expr == Literal(value, pa.string())

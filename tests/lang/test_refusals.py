@@ -92,6 +92,20 @@ REFUSED: list[tuple[str, str, str]] = [
     (f"SELECT CAST(A.ts AS INT) {AB}", "cannot cast TIMESTAMP to INT", "CAST(A.ts AS INT)"),
     (f"SELECT TRY_CAST(A.k AS INT) {AB}", 'unknown function "TRY_CAST"', "TRY_CAST(A.k AS INT)"),
     (f"SELECT A.k {AB} AND A.name LIKE B.name", "the pattern of LIKE must be a string literal", "B.name"),
+    (f"SELECT A.k {AB} AND A.name RLIKE B.name", "the pattern of RLIKE must be a string literal", "B.name"),
+    (f"SELECT A.k {AB} AND A.name RLIKE '(a'", '"(a" is not a regular expression', "'(a'"),
+    (f"SELECT A.k {AB} AND A.name LIKE 'a\\\\'", "the pattern of LIKE has a backslash", "'a\\\\'"),
+    (f"SELECT A.k {AB} AND A.name ILIKE 'a\\\\q'", "the pattern of ILIKE has a backslash", "'a\\\\q'"),
+    (f"SELECT 1e400 AS x {AB}", '"1e400" is too large for a DOUBLE', "1e400"),
+    # operators are called by their text, and not by a function that they begin with
+    (
+        f"SELECT CAST(A.k AS STRING) LIKE ANY ('1', '2') AS x {AB}",
+        "\"ANY ('1', '2')\" is not supported here",
+        "ANY ('1', '2')",
+    ),
+    (f"SELECT upper(A.name) COLLATE x {AB}", "COLLATE is not supported", "upper(A.name)"),
+    (f"SELECT CURRENT_DATE AS x {AB}", '"CURRENT_DATE" is not supported here', "CURRENT_DATE"),
+    (f"SELECT lower(A.name)[0] AS x {AB}", '"lower(A.name)[0]" is not supported here', "lower(A.name)[0]"),
     (f"SELECT A.k & 1 {AB}", '"A.k & 1" is not supported here', "A.k & 1"),
     (f"SELECT A.k {AB} AND A.f <=> B.f", '"A.f <=> B.f" is not supported here', "A.f <=> B.f"),
     # text that cannot be read
@@ -125,6 +139,7 @@ def test_every_refusal_says_what_is_supported_or_what_to_do() -> None:
     assert silent == [
         f"SELECT CAST(A.ts AS INT) {AB}",
         f"SELECT A.k {AB} AND A.name LIKE B.name",
+        f"SELECT A.k {AB} AND A.name RLIKE B.name",
         f"SELECT A.k {AB} AND A.name = 'x",
     ]
 

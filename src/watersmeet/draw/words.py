@@ -63,8 +63,9 @@ def classes_text(plan: PhysicalPlan, names: tuple[str, ...]) -> str:
 
 def key_text(plan: PhysicalPlan, field: str) -> str:
     """A key column as the user wrote it: `A.#k0` stands for an expression of the query."""
-    alias, _, name = field.partition(".")
-    term = next((k.term(alias) for k in plan.query.keys if name == f"#{k.name}" and alias in k.aliases), None)
+    alias = field.partition(".")[0]
+    keys = (key for key in plan.query.keys if alias in key.aliases)
+    term = next((k.term(alias) for k in keys if plan.query.key_column(k, alias).field_name == field), None)
     return field if term is None else expression_text(term)
 
 

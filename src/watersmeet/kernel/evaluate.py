@@ -5,11 +5,13 @@ three-valued logic. Division by zero and modulo zero give NULL. Integer arithmet
 InputError and never wraps round. Every argument is computed for every row, also in the branches of CASE that a row
 does not take. Literals stay Arrow scalars for as long as they can; nothing loops over rows in Python.
 
-NaN is compared as IEEE says: it equals nothing, not even itself.
+Floating-point numbers are compared as in Spark: NaN equals NaN and is larger than any other number, and -0.0 equals
+0.0. That holds in every operator and function that compares.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -118,7 +120,8 @@ def _modulo(left: Value, right: Value) -> Value:
     null = pc.or_(pc.is_null(left), pc.is_null(right))
     kind = left.type
     one = pa.scalar(1, pa.int64()).cast(kind)
-    values = np.fmod(_numbers(pc.coalesce(left, one)), _numbers(pc.coalesce(right, one)))
+    with np.errstate(invalid="ignore"):  # infinity % x is NaN, and no reason for a warning
+        values = np.fmod(_numbers(pc.coalesce(left, one)), _numbers(pc.coalesce(right, one)))
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
         return pa.scalar(None if null.as_py() else values.item(), kind)
     return pc.if_else(null, pa.scalar(None, kind), pa.array(values, kind))
@@ -137,13 +140,44 @@ def _wide(kernel: Callable[[Value, Value], Value]) -> Callable[[Value, Value], V
     return run
 
 
+def _equal(left: Value, right: Value) -> Value:
+    equal = pc.equal(left, right)
+    if not pa.types.is_floating(left.type):
+        return equal
+    return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+
+
+def _less(left: Value, right: Value) -> Value:
+    less = pc.less(left, right)
+    if not pa.types.is_floating(left.type):
+        return less
+    return pc.or_(less, pc.and_not(pc.is_nan(right), pc.is_nan(left)))
+
+
+def _not_equal(left: Value, right: Value) -> Value:
+    return pc.invert(_equal(left, right))
+
+
+def _less_equal(left: Value, right: Value) -> Value:
+    return pc.invert(_less(right, left))
+
+
 def _in(value: Value, *items: Value) -> Value:
     if not all(isinstance(item, pa.Scalar) for item in items):
-        return reduce(pc.or_kleene, (pc.equal(value, item) for item in items))
+        return reduce(pc.or_kleene, (_equal(value, item) for item in items))
     known = [item for item in items if item.is_valid]
-    found = pc.is_in(value, value_set=pa.array([item.as_py() for item in known], value.type))
+    found = _is_any_of(value, [item.as_py() for item in known])
     otherwise = pa.scalar(None if len(known) < len(items) else False, pa.bool_())
     return pc.if_else(pc.is_null(value), pa.scalar(None, pa.bool_()), pc.if_else(found, True, otherwise))
+
+
+def _is_any_of(value: Value, items: list[Any]) -> Value:
+    if not pa.types.is_floating(value.type):
+        return pc.is_in(value, value_set=pa.array(items, value.type))
+    # Arrow looks bit patterns up: adding zero makes 0.0 of -0.0, and there is more than one NaN.
+    numbers = [item + 0.0 for item in items if not math.isnan(item)]
+    found = pc.is_in(pc.add(value, pa.scalar(0.0, value.type)), value_set=pa.array(numbers, value.type))
+    return found if len(numbers) == len(items) else pc.or_kleene(found, pc.is_nan(value))
 
 
 def _case(*args: Value) -> Value:
@@ -154,7 +188,7 @@ def _case(*args: Value) -> Value:
 
 
 def _nullif(left: Value, right: Value, result: Value) -> Value:
-    equal = pc.coalesce(pc.equal(left, right), pa.scalar(False))
+    equal = pc.coalesce(_equal(left, right), pa.scalar(False))
     return pc.if_else(equal, pa.scalar(None, result.type), result)
 
 
@@ -170,6 +204,12 @@ def _like(value: Value, pattern: Value, *, ignore_case: bool = False) -> Value:
     if not pattern.is_valid:
         return pa.scalar(None, pa.bool_())
     return pc.match_like(value, pattern.as_py(), ignore_case=ignore_case)
+
+
+def _rlike(value: Value, pattern: Value) -> Value:
+    if not pattern.is_valid:
+        return pa.scalar(None, pa.bool_())
+    return pc.match_substring_regex(value, pattern.as_py())
 
 
 def _round(value: Value, digits: Value) -> Value:
@@ -224,12 +264,12 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "divide": _divide,
     "modulo": _modulo,
     "negate": pc.negate_checked,
-    "equal": pc.equal,
-    "not_equal": pc.not_equal,
-    "less": pc.less,
-    "less_equal": pc.less_equal,
-    "greater": pc.greater,
-    "greater_equal": pc.greater_equal,
+    "equal": _equal,
+    "not_equal": _not_equal,
+    "less": _less,
+    "less_equal": _less_equal,
+    "greater": lambda left, right: _less(right, left),
+    "greater_equal": lambda left, right: _less_equal(right, left),
     "and": pc.and_kleene,
     "or": pc.or_kleene,
     "not": pc.invert,
@@ -238,11 +278,12 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "in": _in,
     "like": _like,
     "ilike": lambda value, pattern: _like(value, pattern, ignore_case=True),
+    "rlike": _rlike,
     "case": _case,
     "coalesce": pc.coalesce,
     "nullif": _nullif,
-    "least": _best(pc.less),
-    "greatest": _best(pc.greater),
+    "least": _best(_less),
+    "greatest": _best(lambda left, right: _less(right, left)),
     "abs": pc.abs_checked,
     "round": _round,
     "floor": _to_whole(pc.floor),

@@ -4,8 +4,9 @@ Integers widen to the wider one; an integer or a decimal with a decimal makes th
 number with a FLOAT or DOUBLE makes DOUBLE; a DATE with a TIMESTAMP makes that TIMESTAMP; timestamps of different zones
 or units make the finest unit in UTC. Text goes with text alone: a string never turns into a number by itself.
 
-A literal with a point (`1.5`) is bound as a decimal and stays one only next to a decimal that is no literal; anywhere
-else `settle` makes it a DOUBLE. A string literal next to a date or timestamp is read as one.
+A literal with a point (`1.5`) is bound as a decimal and stays one only next to a decimal that is no such literal;
+anywhere else `settle` makes it a DOUBLE. A whole number that is too large for a BIGINT is a decimal for good. A string
+literal next to a date or timestamp is read as one.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
 
 
 def is_moment(kind: pa.DataType) -> bool:
@@ -41,7 +47,7 @@ def is_moment(kind: pa.DataType) -> bool:
 
 
 def is_comparable(kind: pa.DataType) -> bool:
-    return not pa.types.is_nested(kind)
+    return not pa.types.is_nested(kind) and not isinstance(kind, pa.BaseExtensionType)
 
 
 def is_key(kind: pa.DataType) -> bool:
@@ -134,7 +140,7 @@ def common_type_of(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
 
 def is_soft(expr: Expr) -> bool:
     """Whether `expr` is a literal with a point, which may still become a DOUBLE or stay a decimal."""
-    return isinstance(expr, Literal) and pa.types.is_decimal(expr.type)
+    return isinstance(expr, Literal) and bool(pa.types.is_decimal(expr.type)) and expr.type.scale > 0
 
 
 def settle(exprs: Sequence[Expr]) -> list[Expr]:
@@ -170,9 +176,13 @@ def coerce(expr: Expr, target: pa.DataType) -> Expr:
 
 
 def read_moment(text: str, target: pa.DataType) -> date | datetime:
-    """The date or timestamp that `text` says, in UTC where it names no zone; ValueError if it says none."""
+    """The date or timestamp that `text` says; ValueError if it says none.
+
+    An instant is in UTC where the text names no zone; a timestamp without a zone is the time as it is written.
+    """
     if pa.types.is_date(target):
         return date.fromisoformat(text.strip())
     moment = datetime.fromisoformat(text.strip())
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment if target.tz else moment.replace(tzinfo=None)
+    if not target.tz:
+        return moment.replace(tzinfo=None)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -4,7 +4,8 @@
 
 `parse` gives the syntax tree of one statement together with its `Source`. A window hangs on its table's (or the
 table's alias') meta under "window"; `window_of` fetches it. Each operand notes in its meta under "reach" the stretch
-of text that it was read from. As in Spark, identifiers are quoted with backticks, and double quotes make a string.
+of text that it was read from. As in Spark, identifiers are quoted with backticks, and double quotes make a string;
+inside a string a doubled quote is one quote, as is a quote after a backslash.
 Whatever cannot be read is a QueryError that points at the place; no error of sqlglot's gets out.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
@@ -122,20 +123,27 @@ class WatersmeetParser(SparkParser):
 class Watersmeet(Spark):
     """The dialect; `parse` below is the way in."""
 
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+
     Parser = WatersmeetParser
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of `text`, without white space and comments."""
+    try:
+        return Watersmeet().tokenize(text)
+    except TokenError as error:
+        raise _unreadable_token(text, error) from None
 
 
 def parse(text: str, registered: Collection[str] = ()) -> tuple[exp.Expr, Source]:
     """The syntax tree of the one statement in `text`, and its source."""
-    dialect = Watersmeet()
-    try:
-        tokens = dialect.tokenize(text)
-    except TokenError as error:
-        raise _unreadable_token(text, error) from None
+    tokens = tokenize(text)
     source = Source(text, tuple(tokens))
     if tokens and tokens[0].text.upper() not in ("SELECT", "WITH", "("):
         source.refuse("a query must be a SELECT", token_span(tokens[0]), detail=SUPPORTED)
-    parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = Watersmeet().parser(error_level=ErrorLevel.IMMEDIATE)
     assert isinstance(parser, WatersmeetParser)
     parser.registered = frozenset(name.lower() for name in registered)
     try:

@@ -6,6 +6,8 @@ listed in `lang/functions.py`; the rules for mixed types are in `lang/coercion.p
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +18,8 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.errors import did_you_mean
+from watersmeet.errors import InputError, did_you_mean
+from watersmeet.kernel.evaluate import evaluate
 from watersmeet.lang import types
 from watersmeet.lang.coercion import (
     as_decimal_type,
@@ -40,6 +43,7 @@ from watersmeet.model.expressions import Call, Cast, Expr, Literal, PythonCall
 from watersmeet.model.quantities import UNIT_MICROSECONDS, unit_microseconds
 
 BOOL = pa.bool_()
+NO_ROWS = pa.record_batch({"": pa.array([], pa.int64())})
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "equal",
     exp.NEQ: "not_equal",
@@ -56,8 +60,8 @@ ARITHMETIC: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Mod: ("modulo", "%"),
 }
 SUPPORTED = (
-    "Expressions take columns, literals, + - * / %, comparisons, AND, OR, NOT, IS [NOT] NULL, IN, BETWEEN, LIKE, CASE, "
-    f"CAST and the functions {', '.join(NAMES)}."
+    "Expressions take columns, literals, + - * / %, comparisons, AND, OR, NOT, IS [NOT] NULL, IN, BETWEEN, LIKE, "
+    f"RLIKE, CASE, CAST and the functions {', '.join(NAMES)}."
 )
 
 
@@ -120,7 +124,7 @@ class ScalarBinder:
             case exp.Column():
                 return self.scope.column(node)
             case exp.Literal():
-                return Literal(node.this, pa.string()) if node.is_string else _number(node.this)
+                return Literal(node.this, pa.string()) if node.is_string else self._number(node)
             case exp.Boolean():
                 return Literal(bool(node.this), BOOL)
             case exp.Null():
@@ -141,6 +145,8 @@ class ScalarBinder:
                 return Call("in", tuple(self.unify([node.this, *node.expressions], "IN")), BOOL)
             case exp.Like() | exp.ILike():
                 return self._like(node)
+            case exp.RegexpLike() if not node.args.get("flag"):
+                return self._rlike(node)
             case exp.Case():
                 return self._case(node)
             case exp.Interval():
@@ -162,18 +168,21 @@ class ScalarBinder:
     def _refuse(self, node: exp.Expr) -> NoReturn:
         if isinstance(node, exp.Window):
             self.source.refuse("window functions are not supported", node, detail=SUPPORTED)
-        if isinstance(node, exp.Query | exp.Exists | exp.In | exp.SubqueryPredicate):
+        listed = isinstance(node, exp.SubqueryPredicate) and isinstance(node.this, exp.Tuple)  # ANY ('a', 'b')
+        if isinstance(node, exp.Query | exp.Exists | exp.In | exp.SubqueryPredicate) and not listed:
             self.source.refuse(
                 "subqueries are not supported", node, detail="Expressions take the columns of the streams in FROM."
             )
         if isinstance(node, exp.AggFunc):
             self.source.refuse(
-                f"aggregate function {self._function_name(node)} is not supported",
+                f"aggregate function {self._called(node) or node.key.upper()} is not supported",
                 node,
                 detail="A query selects, filters and joins rows, without aggregates and GROUP BY.",
             )
-        if isinstance(node, exp.Func):
-            self._refuse_function(self._function_name(node), node)
+        if isinstance(node, exp.Collate):  # the parser leaves no trace of what follows the word
+            self.source.refuse("COLLATE is not supported", node, detail="Text is compared by its bytes.")
+        if isinstance(node, exp.Func) and (name := self._called(node)):
+            self._refuse_function(name, node)
         self.source.refuse(
             f'"{self.source.slice(self.source.span(node))}" is not supported here', node, detail=SUPPORTED
         )
@@ -185,11 +194,10 @@ class ScalarBinder:
             f'unknown function "{name}"', node, detail=f"The functions are {', '.join(known)}.", hint=near
         )
 
-    def _function_name(self, node: exp.Expr) -> str:
-        start, end = node.meta.get("start"), node.meta.get("end")
-        if start is not None and end is not None:
-            return self.source.text[start : end + 1]
-        return self.source.slice(self.source.span(node)).split("(")[0]
+    def _called(self, node: exp.Expr) -> str | None:
+        """The name of a function as it was written; None for an operator, of which some are functions to sqlglot."""
+        # Between two operands stands an operator, and only operands note their reach.
+        return self.source.called(self.source.span(node)) if "reach" in node.meta else None
 
     def _call_registered(self, node: exp.Anonymous) -> Expr:
         found = match_name(exp.Identifier(this=node.name, quoted=False), self.functions)
@@ -237,9 +245,17 @@ class ScalarBinder:
                 detail="Dates are written 2024-12-31, timestamps 2024-12-31 23:59:59.",
             )
 
+    def _number(self, node: exp.Literal) -> Literal:
+        number = _number(node.this)
+        if number.value == math.inf:
+            self.source.refuse(f'"{node.this}" is too large for a DOUBLE', node, detail="The largest is 1.797..e308.")
+        return number
+
     def _negate(self, node: exp.Neg) -> Expr:
         expr = self.operand(node.this)
         if isinstance(expr, Literal) and _is_numeric(expr.value):
+            if expr.value == 2**63:  # the one number that is a BIGINT only with its sign
+                return Literal(-(2**63), pa.int64())
             return Literal(-expr.value, expr.type)
         if pa.types.is_integer(expr.type):
             expr = coerce(expr, pa.int64())
@@ -273,11 +289,36 @@ class ScalarBinder:
     def _like(self, node: exp.Like | exp.ILike) -> Expr:
         name = "like" if isinstance(node, exp.Like) else "ilike"
         value = self.text(node.this, name.upper())
-        pattern = self.text(node.expression, name.upper())
-        if not isinstance(pattern, Literal):
-            self.source.refuse(f"the pattern of {name.upper()} must be a string literal", node.expression)
+        pattern = self._pattern(node.expression, name.upper())
+        if re.fullmatch(r"(?s:[^\\]|\\[%_\\])*", pattern.value or "") is None:
+            self.source.refuse(
+                f"the pattern of {name.upper()} has a backslash with nothing to escape",
+                node.expression,
+                detail="A backslash stands before %, _ or another backslash.",
+                hint="In a string literal it is written twice: 'a\\\\\\\\b' matches a\\b.",
+            )
         found = Call(name, (value, pattern), BOOL)
         return Call("not", (found,), BOOL) if node.args.get("negate") else found
+
+    def _rlike(self, node: exp.RegexpLike) -> Expr:
+        pattern = self._pattern(node.expression, "RLIKE")
+        found = Call("rlike", (self.text(node.this, "RLIKE"), pattern), BOOL)
+        try:
+            evaluate(Call("rlike", (Literal("", pa.string()), pattern), BOOL), NO_ROWS)
+        except InputError as error:
+            self.source.refuse(
+                f'"{pattern.value}" is not a regular expression',
+                node.expression,
+                detail=error.detail,
+                hint="The syntax is RE2's: there are no back-references and no look-around.",
+            )
+        return found
+
+    def _pattern(self, node: exp.Expr, what: str) -> Literal:
+        pattern = self.text(node, what)
+        if not isinstance(pattern, Literal):
+            self.source.refuse(f"the pattern of {what} must be a string literal", node)
+        return pattern
 
     def text(self, node: exp.Expr, what: str) -> Expr:
         """`node`, which must be text."""
@@ -428,11 +469,11 @@ def _is_numeric(value: object) -> bool:
 
 
 def _number(text: str) -> Literal:
-    if text.isdigit() and int(text) < 2**63:
-        return Literal(int(text), pa.int64())
     if "e" in text.lower():
         return Literal(float(text), pa.float64())
-    value = Decimal(text)
+    if text.isdigit() and int(text) < 2**63:
+        return Literal(int(text), pa.int64())
+    value = Decimal(text + "0" if text.endswith(".") else text)  # a literal with a point has a scale
     _, digits, exponent = value.as_tuple()
     scale = -exponent if isinstance(exponent, int) else 0
     precision = max(len(digits), scale)

@@ -66,6 +66,16 @@ class Source:
         """The text of `span` on one line."""
         return " ".join(self.text[span.start : span.end].split())
 
+    def called(self, span: Span) -> str | None:
+        """The name of the function if `span` is one call, as in `f(..)`; None where anything follows the call."""
+        name, *rest = [token for token in self.tokens if span.start <= token.start < span.end]
+        depth = 0
+        for i, token in enumerate(rest):
+            depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+            if depth == 0:
+                return name.text if i == len(rest) - 1 and token.token_type in _CLOSING else None
+        return None
+
     def outer_tokens(self) -> Iterator[tuple[int, Token]]:
         """The tokens outside all parentheses and brackets, with their places in `tokens`."""
         depth = 0

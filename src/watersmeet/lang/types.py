@@ -56,6 +56,7 @@ _SQL: dict[pa.DataType, str] = {
     pa.date64(): "DATE",
     pa.binary(): "BINARY",
     pa.large_binary(): "BINARY",
+    pa.binary_view(): "BINARY",
     pa.null(): "NULL",
 }
 _WORDS: tuple[str, ...] = (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from watersmeet.model.expressions import Expr
+from watersmeet.model.expressions import Column, Expr
 from watersmeet.model.streams import Stream, Window
 
 
@@ -64,6 +64,19 @@ class Query:
 
     def input(self, alias: str) -> QueryInput:
         return next(entry for entry in self.inputs if entry.alias == alias)
+
+    def key_column(self, key: KeyClass, alias: str) -> Column:
+        """The column that holds `alias`' term of `key`: the term itself where it is a column, else a computed one.
+
+        A computed column is named `#k0`, with more `#` in front where the stream has a column of that name.
+        """
+        term = key.term(alias)
+        if isinstance(term, Column):
+            return term
+        name = f"#{key.name}"
+        while name in self.input(alias).stream.schema.names:
+            name = f"#{name}"
+        return Column(alias, name, key.type)
 
     @property
     def output_schema(self) -> pa.Schema:
