@@ -163,7 +163,7 @@ def refuse_made_locally(manifest: Manifest) -> None:
 
 
 def _refuse_unfit(manifest: Manifest, identity: QueryIdentity, plan: str, routing: Routing) -> None:
-    refuse_other_query(manifest, identity.digest, identity.text)
+    refuse_other_query(manifest, identity)
     if manifest.plan != plan:
         raise CheckpointError(
             "the checkpoint was made with another plan",

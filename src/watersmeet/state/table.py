@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -24,13 +24,15 @@ from typing import Any, ClassVar
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
 from watersmeet.state.files import Folder, is_temporary
-from watersmeet.state.manifest import FORMAT, Manifest
+from watersmeet.state.manifest import FORMAT, Manifest, QueryIdentity
 from watersmeet.state.segment_files import newer_format
 from watersmeet.state.updates import Update, apply_all, update_from_json, update_to_json
 
 SNAPSHOT_EVERY = 20
 # Versions that stay readable behind the newest one: for inspection, and for a reader that is a little behind.
 VERSIONS_KEPT = 5
+# The parts of a stream's text in a query's identity, in order, and what each begins with.
+_STREAM_ASPECTS = (("schema", ""), ("event-time column", "time "), ("lateness", "lateness "))
 
 
 @dataclass(frozen=True)
@@ -194,15 +196,33 @@ def _corruption(folder: Folder, name: str) -> Iterator[None]:
         ) from None
 
 
-def refuse_other_query(manifest: Manifest, digest: str, text: str) -> None:
-    """Raise if the checkpoint was made by another query."""
-    if manifest.query.digest != digest:
-        raise CheckpointError(
-            "the checkpoint belongs to another query",
-            detail=f"It was made by:\n  {manifest.query.text.strip()}\nand this run is:\n  {text.strip()}\n"
-            "(the streams' schemas, event times and lateness count too)",
-            hint="Use another checkpoint folder, or go back to the former query.",
-        )
+def refuse_other_query(manifest: Manifest, query: QueryIdentity) -> None:
+    """Raise if the checkpoint was made by another query than `query`, and say what differs."""
+    kept = manifest.query
+    if kept.digest == query.digest:
+        return
+    differences = _stream_differences(kept.streams, query.streams)
+    if " ".join(kept.text.split()) != " ".join(query.text.split()) or not differences:
+        differences.insert(0, f"It was made by:\n  {kept.text.strip()}\nand this run is:\n  {query.text.strip()}")
+    raise CheckpointError(
+        "the checkpoint belongs to another query",
+        detail="\n".join(differences),
+        hint="Use another checkpoint folder, or go back to the former query and settings of its streams.",
+    )
+
+
+def _stream_differences(kept: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
+    """A sentence for each thing that differs between the streams of two identities."""
+    found = []
+    for name in sorted(kept.keys() & asked.keys()):
+        aspects = zip(_STREAM_ASPECTS, kept[name].rsplit("; ", 2), asked[name].rsplit("; ", 2), strict=False)
+        for (aspect, prefix), old, new in aspects:
+            if old != new:
+                was, now = old.removeprefix(prefix), new.removeprefix(prefix)
+                found.append(f'The {aspect} of stream "{name}" was {was}, and this run has {now}.')
+    if kept.keys() != asked.keys():
+        found.append(f"It reads the streams {', '.join(sorted(kept))}, and this run {', '.join(sorted(asked))}.")
+    return found
 
 
 def read_versions(root: Folder) -> Iterator[Manifest]:
