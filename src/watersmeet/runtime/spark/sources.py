@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from watersmeet.errors import JobError
 from watersmeet.model.schema import conform, normal_schema
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.spark.versions import arrow_schema_in_utc
 
 STREAM_FIELD = "stream"
 
@@ -29,7 +29,7 @@ STREAM_FIELD = "stream"
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """The schema of a DataFrame as the engine sees it."""
     # Instants are UTC inside, whatever zone the session shows them in; Arrow's type must name one.
-    return normal_schema(to_arrow_schema(frame.schema, timezone="UTC"))
+    return normal_schema(arrow_schema_in_utc(frame.schema))
 
 
 @dataclass(frozen=True)
