@@ -1,8 +1,8 @@
 """What differs between the versions of Spark that we run on, 4.1 to 4.3, in one place.
 
 Each function here does one thing on all of them. It goes by what Spark offers and not by its number, which vendors
-change. `make test-spark-versions` runs tests on the oldest and the newest; docs/design/2026-11-17-spark-versions.md says
-what earlier versions lack.
+change. `make test-spark-versions` runs tests on the oldest and the newest. What earlier versions lack is in
+docs/design/2026-11-17-spark-versions.md.
 """
 
 from __future__ import annotations
