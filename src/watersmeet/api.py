@@ -1,6 +1,6 @@
 """What `import watersmeet` shows: `sql`, and the query that it returns.
 
-    q = wm.sql(TEXT, orders=.., customers=.., time={"orders": "ts", ..}, lateness={"orders": "10 seconds"})
+    q = wm.sql(TEXT, orders=.., customers=.., time={"orders": "created"}, lateness="10 seconds")
 
 With Spark's streaming DataFrames the query runs on Spark (`q.writeStream`). With Arrow tables, anything that exports an
 Arrow stream (pandas, polars, DuckDB), or iterables of record batches, it runs in this process, without a JVM:
@@ -20,7 +20,7 @@ import pyarrow as pa
 from watersmeet.adapt.settings import DEFAULT_POLICY, MemorySettings
 from watersmeet.draw.explain import explain_text
 from watersmeet.draw.picture import draw_plan
-from watersmeet.errors import JobError
+from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.routing import Routing
@@ -45,50 +45,92 @@ if TYPE_CHECKING:
 
 DEFAULT_SLOTS = 2
 DEFAULT_GROUPS = 300
+# What DataFrame.explain takes for a mode, or in the place of `extended`. No plan has such a name.
+SPARK_MODES = ("simple", "extended", "codegen", "cost", "formatted")
 
 
 def sql(
     text: str,
     *,
-    time: Mapping[str, str] | None = None,
-    lateness: Mapping[str, str | timedelta] | None = None,
+    streams: Mapping[str, Any] | None = None,
+    time: str | Mapping[str, str] | None = None,
+    lateness: str | timedelta | Mapping[str, str | timedelta] | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
     rates: Mapping[str, float] | None = None,
     selectivity: Mapping[str, float] | None = None,
-    **streams: Any,
+    **named: Any,
 ) -> SparkQuery | LocalQuery:
-    """The query `text` over the given streams.
+    """The query `text` over the given streams: each as an argument of its name, or in `streams`, where any name can be.
 
-    `time` names the event-time column of each stream (default `ts`), `lateness` how far out of order its rows may come
-    (default not at all), and `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out.
-    What is known of the streams may help to choose a plan: `rates` in rows a second by input, and `selectivity` by pair
-    of inputs, as in {"A B": 0.01}.
+    `time` names the event-time column of each stream, or one for all of them, and `lateness` says how far out of order
+    rows may come. Their defaults are what `withWatermark` says of a streaming DataFrame; else `ts`, and not at all.
+    `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out. What is known of the
+    streams may help to choose a plan: `rates` in rows a second by input, and `selectivity` by pair of inputs, as in
+    {"A B": 0.01}.
     """
+    _refuse_streams_as_settings(
+        streams=streams, time=time, lateness=lateness, functions=functions, rates=rates, selectivity=selectivity
+    )
+    given = _all_streams(streams or {}, named)
     statistics = Statistics(rates or {}, selectivity or {})
-    if not streams:
-        raise JobError("the query has no streams", hint="Pass each one by name: wm.sql(text, orders=orders_df).")
-    for setting, named in (("time", time), ("lateness", lateness)):
-        for name in named or ():
-            if name not in streams:
-                raise JobError(f'{setting} names unknown stream "{name}"', detail=f"Streams: {', '.join(streams)}.")
-    delays = {name: _duration(value, name) for name, value in (lateness or {}).items()}
+    times = _of_each("time", time, given)
+    delays = {name: _duration(value, name) for name, value in _of_each("lateness", lateness, given).items()}
+    if all(_is_dataframe(stream) for stream in given.values()):
+        from watersmeet.runtime.spark.sources import arrow_schema, event_time
 
-    def declare(schemas: Mapping[str, pa.Schema]) -> dict[str, Stream]:
-        return {
-            name: Stream(name, schema, (time or {}).get(name, "ts"), delays.get(name, timedelta(0)))
-            for name, schema in schemas.items()
-        }
-
-    if all(_is_dataframe(stream) for stream in streams.values()):
-        from watersmeet.runtime.spark.sources import arrow_schema
-
-        schemas = {name: arrow_schema(frame) for name, frame in streams.items()}
-        return SparkQuery(bind(text, declare(schemas), functions or {}), streams, statistics)
-    if any(_is_dataframe(stream) for stream in streams.values()):
+        schemas = {name: arrow_schema(frame) for name, frame in given.items()}
+        for name, frame in given.items():
+            if (found := event_time(name, frame, times.get(name), name in delays)) is not None:
+                times.setdefault(name, found.column)
+                delays.setdefault(name, found.delay)
+        return SparkQuery(bind(text, _declare(schemas, times, delays), functions or {}), given, statistics)
+    if any(_is_dataframe(stream) for stream in given.values()):
         raise JobError("some streams are Spark DataFrames and some are not", hint="Use one kind for all of them.")
-    inputs = {name: _LocalInput.of(name, data) for name, data in streams.items()}
-    query = bind(text, declare({name: entry.schema for name, entry in inputs.items()}), functions or {})
-    return LocalQuery(query, inputs, statistics)
+    inputs = {name: _LocalInput.of(name, data) for name, data in given.items()}
+    schemas = {name: entry.schema for name, entry in inputs.items()}
+    return LocalQuery(bind(text, _declare(schemas, times, delays), functions or {}), inputs, statistics)
+
+
+def _refuse_streams_as_settings(**settings: Any) -> None:
+    """Tell a stream whose name is that of a setting how to come in."""
+    for setting, value in settings.items():
+        one_for_all = {"time": (str,), "lateness": (str, timedelta)}.get(setting, ())
+        if value is not None and not isinstance(value, (Mapping, *one_for_all)):
+            raise JobError(
+                f"{setting} is a {type(value).__name__}",
+                detail=f"{setting} is a setting of the query, and takes a dict by name.",
+                hint=f'A stream of that name goes into streams: wm.sql(text, streams={{"{setting}": ..}}).',
+            )
+
+
+def _all_streams(listed: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    for name in named:
+        if name in listed:
+            raise JobError(f'stream "{name}" is given twice', detail="It is an argument, and in streams.")
+    if not listed and not named:
+        raise JobError("the query has no streams", hint="Pass each one by name: wm.sql(text, orders=orders_df).")
+    return {**listed, **named}
+
+
+def _of_each(setting: str, value: Any, streams: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting by stream, where it was given, from one that is by stream or for all of them."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(streams, value)
+    for name in value:
+        if name not in streams:
+            raise JobError(f'{setting} names unknown stream "{name}"', detail=f"Streams: {', '.join(streams)}.")
+    return dict(value)
+
+
+def _declare(
+    schemas: Mapping[str, pa.Schema], times: Mapping[str, str], delays: Mapping[str, timedelta]
+) -> dict[str, Stream]:
+    return {
+        name: Stream(name, schema, times.get(name, "ts"), delays.get(name, timedelta(0)))
+        for name, schema in schemas.items()
+    }
 
 
 def _duration(value: str | timedelta, stream: str) -> timedelta:
@@ -119,10 +161,24 @@ class _Explained:
         # No calibration here: a query over small tables would be done before it.
         return choose_plan(self.query, plan, self.statistics, model=model_for(self.query, machine_costs(measure=False)))
 
-    def explain(self, plan: str = "auto") -> str:
-        """How the query would run, as text."""
-        chosen = self._choose(plan)
-        return explain_text(self.physical(plan), chosen.reason, considered=chosen.alternatives)
+    def explain(
+        self, plan: str | bool | None = "auto", *, extended: bool | str | None = None, mode: str | None = None
+    ) -> str:
+        """How the query would run, as text.
+
+        What `DataFrame.explain` takes is accepted too, as in `explain(True)` and `explain(mode="formatted")`; there is
+        one text for all of it. Nothing is printed.
+        """
+        for asked in (extended, mode):
+            if isinstance(asked, str) and asked not in SPARK_MODES:
+                raise JobError(
+                    f'unknown mode "{asked}" of explain',
+                    detail=f"Modes are those of DataFrame.explain: {', '.join(SPARK_MODES)}.",
+                    hint=did_you_mean(asked, SPARK_MODES),
+                )
+        setting = plan if isinstance(plan, str) and plan not in SPARK_MODES else "auto"
+        chosen = self._choose(setting)
+        return explain_text(self.physical(setting), chosen.reason, considered=chosen.alternatives)
 
     def picture(self, plan: str = "auto") -> str:
         """How the query would run, as an SVG picture with estimated rates and sizes."""

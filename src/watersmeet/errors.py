@@ -8,17 +8,26 @@ carry them as fields; `render()` puts them together for a terminal. `exit_code` 
   - `JobError`: the job file, an option or an argument.
   - `InputError`: a source's data: missing, unreadable, or not of the declared schema.
   - `CheckpointError`: this checkpoint cannot serve this run (in use, of another query, of a newer format).
+  - `UserFunctionError`: a function of the user's raised: that of `foreachBatch`, or a registered predicate.
 - `StateConflictError`: another commit came first; refresh and try again. Exit code 1.
 - `ResourceError`: the operator's move: disk full, a segment missing or corrupt. Exit code 1.
 - `InternalError`: ours. Exit code 1.
+
+What an error was made from (Spark's own, as a rule with pages of Java) is chained to it only if the environment has
+`WATERSMEET_TRACE=1`: `raise .. from cause(error)`.
 """
 
 from __future__ import annotations
 
 import difflib
+import itertools
+import os
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
+
+TRACE = "WATERSMEET_TRACE"
 
 
 class WatersmeetError(Exception):
@@ -128,6 +137,10 @@ class CheckpointError(UserError):
     """The checkpoint cannot serve this run: in use, of another query, or of a newer format."""
 
 
+class UserFunctionError(UserError):
+    """A function of the user's raised. The detail has the last lines of its own traceback."""
+
+
 class StateConflictError(WatersmeetError):
     """Another commit took this version number first; refresh and try again."""
 
@@ -138,6 +151,40 @@ class ResourceError(WatersmeetError):
 
 class InternalError(WatersmeetError):
     """A promise of ours does not hold. Please report it."""
+
+
+def traces_wanted() -> bool:
+    """Whether the environment asks for whole traces, on the command line and in the API alike."""
+    return os.environ.get(TRACE, "0") not in ("", "0")
+
+
+def cause(error: BaseException) -> BaseException | None:
+    """What to chain an error of ours to that was made from `error`: `error` itself if traces are wanted, else None."""
+    return error if traces_wanted() else None
+
+
+_FRAMES = 3  # of a user's traceback, from either end
+
+
+def user_function_error(error: BaseException, what: str) -> UserFunctionError:
+    """The error to raise for `error`, which `what` raised, with the calls that led to it, from the user's own on.
+
+    >>> print(user_function_error(ValueError("no such account"), "the function of foreachBatch"))
+    error: the function of foreachBatch raised ValueError: no such account
+    hint: Correct the function, and start the run again.
+    """
+    ours = os.path.dirname(__file__) + os.sep
+    frames = traceback.extract_tb(error.__traceback__)
+    calls = list(itertools.dropwhile(lambda frame: frame.filename.startswith(ours), frames))
+    lines = [f'  File "{call.filename}", line {call.lineno}, in {call.name}\n    {call.line}' for call in calls]
+    if len(lines) > 2 * _FRAMES:
+        lines[_FRAMES:-_FRAMES] = ["  .."]
+    said = next(iter(str(error).splitlines()), "")[:600]
+    return UserFunctionError(
+        f"{what} raised {type(error).__name__}" + (f": {said}" if said else ""),
+        detail="It was raised in\n" + "\n".join(lines) if lines else None,
+        hint="Correct the function, and start the run again.",
+    )
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import pyspark
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 
-from watersmeet.errors import CheckpointError, InputError, InternalError, JobError, ResourceError, WatersmeetError
+from watersmeet.errors import (
+    CheckpointError,
+    InputError,
+    InternalError,
+    JobError,
+    ResourceError,
+    WatersmeetError,
+    cause,
+)
 from watersmeet.runtime.spark.errors import translate
 
 TRACE = "\tat org.apache.spark.Somewhere.run(Somewhere.scala:1)\n"
@@ -17,6 +26,7 @@ CSV = (
     f"Caused by: java.lang.RuntimeException: outer\n{TRACE}"
     f"Caused by: java.lang.IllegalArgumentException: CSV header does not conform to the schema.\n{TRACE}"
 )
+NO_KAFKA = "[KAFKA_DATA_SOURCE_NOT_ENABLED] Failed to find data source: kafka."
 
 
 @pytest.mark.parametrize(
@@ -57,6 +67,12 @@ CSV = (
             "[DATA_SOURCE_NOT_FOUND] Failed to find: x.",
         ),
         (
+            AnalysisException(f"{NO_KAFKA} Please deploy the application as the guide says."),
+            JobError,
+            'Spark does not know the source format "kafka"',
+            f"{NO_KAFKA} Please deploy the application as the guide says.",
+        ),
+        (
             Py4JError(f"An error occurred while calling o1.go.\n: java.lang.Error: odd\n{TRACE}"),
             InternalError,
             "the query failed in Spark",
@@ -64,7 +80,7 @@ CSV = (
         ),
         (ZeroDivisionError("by zero"), InternalError, "the query failed in ZeroDivisionError", "by zero"),
     ],
-    ids=["csv", "disk", "concurrent", "worker", "analysis", "format", "odd", "python"],
+    ids=["csv", "disk", "concurrent", "worker", "analysis", "format", "kafka", "odd", "python"],
 )
 def test_translate(error: Exception, kind: type[WatersmeetError], primary: str, detail: str | None) -> None:
     told = translate(error)
@@ -77,3 +93,37 @@ def test_translate(error: Exception, kind: type[WatersmeetError], primary: str, 
 def test_an_error_of_ours_stays_as_it_is() -> None:
     error = JobError("mine")
     assert translate(error) is error
+
+
+@pytest.mark.parametrize(
+    "said, package",
+    [
+        (NO_KAFKA, f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"),
+        (
+            "Failed to find data source: kafka. Please",
+            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
+        ),
+        ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta. Make", "io.delta:delta-spark_2.13"),
+        ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: io.x.y. Make", None),
+    ],
+    ids=["kafka", "kafka on 4.1", "delta", "another"],
+)
+@pytest.mark.parametrize("kind", [AnalysisException, Py4JError])
+def test_a_missing_package_is_named(kind: type[Exception], said: str, package: str | None) -> None:
+    hint = translate(kind(said)).hint or ""
+    assert hint.startswith('Add its package: "spark.jars.packages" of [spark] in a job file, or of the session.')
+    assert package in hint if package else "It is" not in hint
+
+
+@pytest.mark.parametrize("wanted", ["", "0", "1"])
+def test_the_cause_is_kept_for_those_who_want_traces(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATERSMEET_TRACE", wanted)
+    error = AnalysisException("no")
+    assert translate(error).__cause__ is (error if wanted == "1" else None)
+    with pytest.raises(JobError) as caught:
+        try:
+            raise error
+        except AnalysisException as raised:
+            raise translate(raised) from cause(raised)
+    assert caught.value.__cause__ is (error if wanted == "1" else None)
+    assert caught.value.__suppress_context__

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError, WatersmeetError
+from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
+from watersmeet.lang.binder import bind
+from watersmeet.model.streams import Stream
+from watersmeet.runtime.checkpoint import identify
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord, Manifest
+from watersmeet.state.manifest import BatchRecord, Manifest, QueryIdentity
 from watersmeet.state.table import (
     SNAPSHOT_EVERY,
     VERSIONS_KEPT,
@@ -23,6 +28,10 @@ from watersmeet.state.table import (
     refuse_other_query,
 )
 from watersmeet.state.updates import AdvanceStream, FinishBatch, Update
+
+# As the manifests of conftest.py have them.
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
+TEXT = "SELECT A.v FROM A [RANGE 10 SECONDS], B [RANGE 10 SECONDS] WHERE A.k = B.k"
 
 
 def batch(number: int) -> list[Update]:
@@ -220,7 +229,46 @@ def test_a_snapshot_that_outlived_its_versions_does_not_stop_the_newer_one(table
     assert again.manifest == table.manifest
 
 
-def test_another_query_is_refused(first_manifest: Manifest) -> None:
-    refuse_other_query(first_manifest, first_manifest.query.digest, "whatever")
-    with pytest.raises(WatersmeetError, match="the checkpoint belongs to another query"):
-        refuse_other_query(first_manifest, "other digest", "SELECT B.v FROM B")
+def identity(text: str = TEXT, **changes: Any) -> QueryIdentity:
+    """Of the query that `first_manifest` has, but for some settings of stream A."""
+    usual: dict[str, Any] = {"schema": SCHEMA, "time": "ts", "lateness": timedelta(0)}
+    streams = {"A": Stream("A", **usual | changes), "B": Stream("B", **usual)}
+    return identify(bind(text, streams))
+
+
+def test_the_same_query_is_not_refused(first_manifest: Manifest) -> None:
+    refuse_other_query(first_manifest, identity(TEXT.replace(" ", "\n")))
+
+
+@pytest.mark.parametrize(
+    "other, detail",
+    [
+        (
+            identity(TEXT.replace("A.v", "B.v")),
+            f"It was made by:\n  {TEXT}\nand this run is:\n  {TEXT.replace('A.v', 'B.v')}",
+        ),
+        (
+            identity(lateness=timedelta(seconds=1)),
+            'The lateness of stream "A" was 0 us, and this run has 1000000 us.',
+        ),
+        (identity(time="v"), 'The event-time column of stream "A" was ts, and this run has v.'),
+        (
+            identity(schema=SCHEMA.append(pa.field("x", pa.string()))),
+            'The schema of stream "A" was k int64, v int64, ts int64, '
+            "and this run has k int64, v int64, ts int64, x string.",
+        ),
+        (
+            identity(time="k", lateness=timedelta(microseconds=2)),
+            'The event-time column of stream "A" was ts, and this run has k.\n'
+            'The lateness of stream "A" was 0 us, and this run has 2 us.',
+        ),
+    ],
+    ids=["text", "lateness", "time", "schema", "two"],
+)
+def test_another_query_is_refused_with_what_differs(
+    other: QueryIdentity, detail: str, first_manifest: Manifest
+) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        refuse_other_query(first_manifest, other)
+    assert caught.value.primary == "the checkpoint belongs to another query"
+    assert caught.value.detail == detail

@@ -14,12 +14,11 @@ from contextlib import suppress
 from importlib import metadata
 
 from watersmeet.cli import demo, explain, generate, run, state
-from watersmeet.errors import InternalError, WatersmeetError
+from watersmeet.errors import TRACE, InternalError, WatersmeetError, traces_wanted
 
 # Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
 VERBS = (run, explain, generate, state, demo)
 
-TRACE = "WATERSMEET_TRACE"
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
@@ -62,7 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _fail(error: WatersmeetError) -> int:
-    if os.environ.get(TRACE) == "1":
+    if traces_wanted():
         traceback.print_exc()
     print(error.render(), file=sys.stderr)
     return error.exit_code

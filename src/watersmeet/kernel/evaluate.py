@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import InputError, QueryError
+from watersmeet.errors import InputError, QueryError, WatersmeetError, user_function_error
 from watersmeet.kernel.casting import Value, cast
 from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, PythonCall, describe
 
@@ -80,7 +80,12 @@ def _compute(expr: Expr, batch: pa.RecordBatch) -> Value:
 
 
 def _call_python(expr: PythonCall, args: list[pa.Array], rows: int) -> pa.Array:
-    result = expr.function(*args)
+    try:
+        result = expr.function(*args)
+    except (WatersmeetError, MemoryError):
+        raise
+    except Exception as error:
+        raise user_function_error(error, f'registered function "{expr.name}"') from error
     if isinstance(result, np.ndarray) and result.dtype == np.bool_ and result.ndim == 1:
         result = pa.array(result)
     if isinstance(result, pa.ChunkedArray):

@@ -6,8 +6,6 @@ a `Checkpoint` owns what lies there until it is closed; after that nothing can b
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,37 +13,21 @@ from dataclasses import dataclass
 from watersmeet.errors import CheckpointError, StateConflictError
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
-from watersmeet.model.quantities import microseconds
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything, collect_files
 from watersmeet.state.lock import CheckpointLock
-from watersmeet.state.manifest import Manifest, QueryIdentity, Track
+from watersmeet.state.identity import identify, refuse_other_query
+from watersmeet.state.manifest import Manifest, Track
 from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments
 from watersmeet.state.segment_table import SegmentTable
-from watersmeet.state.table import AtVersion, Consequences, FileTable, Requirement, Table, none, refuse_other_query
+from watersmeet.state.table import AtVersion, Consequences, FileTable, Requirement, Table, none
 from watersmeet.state.updates import SetPlacement, Update
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
-
-
-def identify(query: Query) -> QueryIdentity:
-    """What tells this query's checkpoint from another's: its text but for white space, and its streams."""
-    streams = {
-        entry.stream.name: "; ".join(
-            [
-                ", ".join(f"{field.name} {field.type}" for field in entry.stream.schema),
-                f"time {entry.stream.time}",
-                f"lateness {microseconds(entry.stream.lateness)} us",
-            ]
-        )
-        for entry in query.inputs
-    }
-    content = json.dumps([" ".join(query.text.split()), sorted(streams.items())])
-    return QueryIdentity(query.text, streams, hashlib.sha256(content.encode()).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -166,8 +148,7 @@ def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ..
 
 def refuse_unfit(manifest: Manifest, query: Query, groups: int) -> None:
     """Raise unless the checkpoint is of this query and has so many groups."""
-    identity = identify(query)
-    refuse_other_query(manifest, identity.digest, identity.text)
+    refuse_other_query(manifest.query, identify(query))
     if manifest.placement.groups != groups:
         raise CheckpointError(
             "the checkpoint was made with another number of groups",

@@ -127,17 +127,17 @@ class FileTable(Table):
 
     def __init__(self, root: Folder, manifest: Manifest) -> None:
         super().__init__(manifest)
-        self.versions, self.snapshots = _folders(root)
-        self._last_snapshot = max(_numbers(self.snapshots), default=manifest.version)
+        self.versions, self.snapshots = table_folders(root)
+        self._last_snapshot = max(table_numbers(self.snapshots), default=manifest.version)
         self._snapshot_bytes = 0
         self._log_bytes = 0  # of the versions since the last snapshot, as far as this process wrote them
 
     @classmethod
     def create(cls, root: Folder, manifest: Manifest) -> FileTable:
-        for folder in _folders(root):
+        for folder in table_folders(root):
             folder.make()
         table = cls(root, manifest)
-        table.snapshots.put_if_absent(_name(manifest.version), _encode(manifest.to_json()))
+        table.snapshots.put_if_absent(version_name(manifest.version), encode(manifest.to_json()))
         return table
 
     @classmethod
@@ -155,7 +155,7 @@ class FileTable(Table):
         return [(folder, name) for folder in folders for name in folder.names() if is_temporary(name)]
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
-        content = _encode(
+        content = encode(
             {
                 "format": FORMAT,
                 "version": manifest.version,
@@ -164,7 +164,7 @@ class FileTable(Table):
             }
         )
         faults.reach("before-commit")
-        self.versions.put_if_absent(_name(manifest.version), content, midway="in-commit")
+        self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit")
         faults.reach("after-commit")
         self._log_bytes += len(content)
 
@@ -178,41 +178,41 @@ class FileTable(Table):
         if version - self._last_snapshot < SNAPSHOT_EVERY or self._log_bytes < self._snapshot_bytes:
             return
         faults.reach("before-snapshot")
-        content = _encode(self.manifest.to_json())
-        self.snapshots.put_if_absent(_name(version), content)
+        content = encode(self.manifest.to_json())
+        self.snapshots.put_if_absent(version_name(version), content)
         self._last_snapshot = version
         self._snapshot_bytes, self._log_bytes = len(content), 0
         faults.reach("after-snapshot")
-        floor = max([n for n in _numbers(self.snapshots) if n <= version - VERSIONS_KEPT], default=0)
+        floor = max([n for n in table_numbers(self.snapshots) if n <= version - VERSIONS_KEPT], default=0)
         drop_before(floor, self.versions, self.snapshots)
 
 
 def drop_before(floor: int, *folders: Folder) -> None:
     """Delete versions and snapshots with numbers below `floor`."""
     for folder in folders:
-        for number in _numbers(folder):
+        for number in table_numbers(folder):
             if number < floor:
-                folder.delete(_name(number))
+                folder.delete(version_name(number))
 
 
-def _folders(root: Folder) -> tuple[Folder, Folder]:
+def table_folders(root: Folder) -> tuple[Folder, Folder]:
     return Folder(root.path("versions")), Folder(root.path("snapshots"))
 
 
-def _name(version: int) -> str:
+def version_name(version: int) -> str:
     return f"{version:020d}.json"
 
 
-def _numbers(folder: Folder) -> list[int]:
+def table_numbers(folder: Folder) -> list[int]:
     return [int(name[:20]) for name in folder.names() if name.endswith(".json") and name[:20].isdigit()]
 
 
-def _encode(content: dict[str, Any]) -> bytes:
+def encode(content: dict[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _decode(folder: Folder, name: str, known_format: int) -> dict[str, Any]:
-    with _corruption(folder, name):
+def decode(folder: Folder, name: str, known_format: int) -> dict[str, Any]:
+    with corruption(folder, name):
         content: dict[str, Any] = json.loads(folder.read(name))
         found = content["format"]
     if not isinstance(found, int) or found > known_format:
@@ -235,7 +235,7 @@ class OlderFormatError(CheckpointError):
 
 
 @contextmanager
-def _corruption(folder: Folder, name: str) -> Iterator[None]:
+def corruption(folder: Folder, name: str) -> Iterator[None]:
     """What cannot be made sense of in the file is its own fault."""
     try:
         yield
@@ -247,29 +247,18 @@ def _corruption(folder: Folder, name: str) -> Iterator[None]:
         ) from None
 
 
-def refuse_other_query(manifest: Manifest, digest: str, text: str) -> None:
-    """Raise if the checkpoint was made by another query."""
-    if manifest.query.digest != digest:
-        raise CheckpointError(
-            "the checkpoint belongs to another query",
-            detail=f"It was made by:\n  {manifest.query.text.strip()}\nand this run is:\n  {text.strip()}\n"
-            "(the streams' schemas, event times and lateness count too)",
-            hint="Use another checkpoint folder, or go back to the former query.",
-        )
-
-
 def read_versions(root: Folder) -> Iterator[Manifest]:
     """Every version that can still be read at `root`, oldest first; none if there is no table."""
-    versions, snapshots = _folders(root)
-    taken = _numbers(snapshots)
+    versions, snapshots = table_folders(root)
+    taken = table_numbers(snapshots)
     if not taken:
         return
     try:
-        numbers = sorted(_numbers(versions))
+        numbers = sorted(table_numbers(versions))
         # Old files go one by one, so a snapshot may have outlived the versions that followed it.
         whole = [n for n in taken if len([v for v in numbers if v > n]) == max([n, *numbers]) - n]
         first, content = _oldest_of_our_format(snapshots, whole or [max(taken)])
-        with _corruption(snapshots, first):
+        with corruption(snapshots, first):
             manifest = Manifest.from_json(content)
         yield manifest
         for number in [n for n in numbers if n > manifest.version]:
@@ -279,8 +268,8 @@ def read_versions(root: Folder) -> Iterator[Manifest]:
                     detail=f"There is a later version {number} in {versions.path()}.",
                     hint="Restore the file from a backup, or start again with a new checkpoint.",
                 )
-            data = _decode(versions, _name(number), FORMAT)
-            with _corruption(versions, _name(number)):
+            data = decode(versions, version_name(number), FORMAT)
+            with corruption(versions, version_name(number)):
                 manifest = apply_all([update_from_json(entry) for entry in data["updates"]], manifest)
             yield manifest
     except FileNotFoundError as error:
@@ -295,5 +284,5 @@ def _oldest_of_our_format(snapshots: Folder, numbers: Sequence[int]) -> tuple[st
     *earlier, last = sorted(numbers)
     for number in earlier:
         with suppress(OlderFormatError):
-            return _name(number), _decode(snapshots, _name(number), FORMAT)
-    return _name(last), _decode(snapshots, _name(last), FORMAT)
+            return version_name(number), decode(snapshots, version_name(number), FORMAT)
+    return version_name(last), decode(snapshots, version_name(last), FORMAT)

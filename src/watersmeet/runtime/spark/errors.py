@@ -1,13 +1,25 @@
-"""What Spark raises, as an error of ours: whose move it is, in a line, without a trace."""
+"""What Spark raises, as an error of ours: whose move it is, in a line, without a trace.
+
+Raise it with `raise translate(error) from cause(error)`, which shows Spark's own trace to those alone who ask for it.
+"""
 
 from __future__ import annotations
 
 import re
 
+import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import AnalysisException, PySparkException
 
-from watersmeet.errors import CheckpointError, InputError, InternalError, JobError, ResourceError, WatersmeetError
+from watersmeet.errors import (
+    CheckpointError,
+    InputError,
+    InternalError,
+    JobError,
+    ResourceError,
+    WatersmeetError,
+    cause,
+)
 
 # What a call to Spark may raise; those of the JVM that PySpark does not know come as they are.
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -29,12 +41,20 @@ _INPUT_MARKS = (
 )
 _WORKER_MARKS = ("Python worker exited unexpectedly", "Python worker failed to connect back")
 _DISK_MARKS = ("No space left on device", "Disk quota exceeded")
+# Some formats that Spark knows by name only have an error of their own, which is one of analysis.
+_NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (?:the )?data source: (?P<format>[\w.-]*\w)")
 
 
 def translate(error: BaseException) -> WatersmeetError:
     """The error of ours that says what `error` means to the user."""
     if isinstance(error, WatersmeetError):
         return error
+    told = _translate(error)
+    told.__cause__ = cause(error)  # for one that is kept, and raised elsewhere
+    return told
+
+
+def _translate(error: BaseException) -> WatersmeetError:
     text = str(error)
     line = _first_line(text)
     if any(mark in text for mark in _DISK_MARKS):
@@ -56,12 +76,29 @@ def translate(error: BaseException) -> WatersmeetError:
         return InputError(
             "a source cannot be read", detail=_telling_line(text), hint="Check the path, format and schema."
         )
+    if _NO_SOURCE.search(text):
+        return _no_source(text, line)
     if isinstance(error, AnalysisException):
         return JobError("Spark refused the query", detail=line)
-    if "DATA_SOURCE_NOT_FOUND" in text or "Failed to find the data source" in text:
-        return JobError("Spark does not know a source format", detail=line, hint="Add its package in [spark].")
     kind = "Spark" if isinstance(error, SPARK_ERRORS) else type(error).__name__
     return InternalError(f"the query failed in {kind}", detail=line, hint="WATERSMEET_TRACE=1 shows the whole trace.")
+
+
+def _no_source(text: str, line: str) -> JobError:
+    named = next((match["format"] for match in _NO_SOURCE.finditer(text) if match["format"]), "")
+    version = pyspark.__version__
+    packages = {
+        "kafka": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        "avro": f"org.apache.spark:spark-avro_2.13:{version}",
+        "delta": f"io.delta:delta-spark_2.13, in a version made for Spark {version}",
+    }
+    package = packages.get(named.lower())
+    how = 'Add its package: "spark.jars.packages" of [spark] in a job file, or of the session.'
+    return JobError(
+        f'Spark does not know the source format "{named}"' if named else "Spark does not know a source format",
+        detail=line,
+        hint=f"{how} It is {package}." if package else how,
+    )
 
 
 def _first_line(text: str) -> str:

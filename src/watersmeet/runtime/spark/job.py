@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
-from watersmeet.errors import JobError
+from watersmeet.errors import JobError, cause
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
 from watersmeet.runtime.checkpoint import Layout
@@ -24,6 +24,7 @@ from watersmeet.runtime.local_sources import csv_header, list_files, missing_pat
 from watersmeet.runtime.planning import plan_run
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.query import StreamWriter
+from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.state.files import is_local, local_path
 
 # Spark's own log would bury the progress of a job and show traces for mistakes that we explain ourselves.
@@ -67,7 +68,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             report({"event": "start", "plan": str(chosen.tree)})
             run = writer.trigger(**_trigger(job.run.trigger)).start()
         except SPARK_ERRORS as error:
-            raise translate(error) from error
+            raise translate(error) from cause(error)
         try:
             while not run.awaitTermination(timeout=1):
                 if stopped() and not run.status["isTriggerActive"]:
@@ -158,7 +159,7 @@ def _session(config: SparkConfig) -> Iterator[SparkSession]:
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{log}")
         )
-        for name, value in config.conf.items():
+        for name, value in {**quick_settings(), **config.conf}.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")

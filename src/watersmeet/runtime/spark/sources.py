@@ -3,13 +3,14 @@
 Streams differ in schema and a union does not. So columns are shared by type: the union has as many columns of each
 type as the stream with most of them needs, and a stream's columns take those of their types in order. Nothing is
 padded where streams look alike. Only the columns that the query reads are carried, or all of them where late rows are
-kept, which are written whole.
+kept, which are written whole. What `withWatermark` says of a DataFrame is read from it here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import reduce
 from typing import Any
 
@@ -17,19 +18,63 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from watersmeet.errors import JobError
 from watersmeet.model.schema import conform, normal_schema
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.spark.versions import arrow_schema_in_utc
 
 STREAM_FIELD = "stream"
+_WATERMARK = "spark.watermarkDelayMs"  # where Spark keeps a delay, in the metadata of the column
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """The schema of a DataFrame as the engine sees it."""
     # Instants are UTC inside, whatever zone the session shows them in; Arrow's type must name one.
-    return normal_schema(to_arrow_schema(frame.schema, timezone="UTC"))
+    return normal_schema(arrow_schema_in_utc(frame.schema))
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """What `withWatermark` has said of a DataFrame: the column, and how far out of order its rows may come."""
+
+    column: str
+    delay: timedelta
+
+
+def event_time(name: str, frame: DataFrame, asked: str | None, delay_given: bool) -> EventTime | None:
+    """What `withWatermark` says of stream `name`, whose user names `asked` as its event-time column, if any.
+
+    None where it says nothing, or the user has said everything. Raises where the two do not go together.
+    """
+    marked = {field.name: field for field in frame.schema if _WATERMARK in field.metadata}
+    if not marked or (asked is not None and delay_given):
+        return None
+    if asked is not None and asked not in marked:
+        raise JobError(
+            f'stream "{name}" has its watermark on another column than its event time',
+            detail=f'withWatermark names {_listed(marked)}, and time names "{asked}".',
+            hint=f'Leave out time, or give lateness for "{name}" too: then withWatermark is passed over.',
+        )
+    if asked is None and len(marked) > 1:
+        raise JobError(
+            f'stream "{name}" has {len(marked)} columns with a watermark',
+            detail=f"They are {_listed(marked)}.",
+            hint=f'Name the one to go by: time={{"{name}": "{min(marked)}"}}.',
+        )
+    field = marked[asked or min(marked)]
+    if not isinstance(field.dataType, (TimestampType, TimestampNTZType)):
+        raise JobError(
+            f'the watermark of stream "{name}" is on column "{field.name}" of type {field.dataType.simpleString()}',
+            detail="Event time is a TIMESTAMP.",
+            hint="Call withWatermark on a column of timestamps and keep it, or give time and lateness.",
+        )
+    return EventTime(field.name, timedelta(milliseconds=field.metadata[_WATERMARK]))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(f'"{name}"' for name in names)
 
 
 @dataclass(frozen=True)

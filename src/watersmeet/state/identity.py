@@ -1,0 +1,68 @@
+"""What a checkpoint belongs to: the query, and the streams that it reads. The state of one never serves another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from watersmeet.errors import CheckpointError
+from watersmeet.lang.identity import normal_text
+from watersmeet.model.quantities import microseconds
+from watersmeet.plan.query import Query
+from watersmeet.state.manifest import QueryIdentity
+
+# The parts of a stream's text in a query's identity, in order, and what each begins with.
+_STREAM_ASPECTS = (("schema", ""), ("event-time column", "time "), ("lateness", "lateness "))
+
+
+def identify(query: Query) -> QueryIdentity:
+    """What tells this query's checkpoint from another's: its text but for white space and comments, and its streams."""
+    streams = {
+        entry.stream.name: "; ".join(
+            [
+                ", ".join(f"{field.name} {field.type}" for field in entry.stream.schema),
+                f"time {entry.stream.time}",
+                f"lateness {microseconds(entry.stream.lateness)} us",
+            ]
+        )
+        for entry in query.inputs
+    }
+    return QueryIdentity(query.text, streams, _digest(normal_text(query.text), streams))
+
+
+def digest_2(identity: QueryIdentity) -> str:
+    """As checkpoints of format 2 have it, in which white space did not count inside of literals either."""
+    return _digest(" ".join(identity.text.split()), identity.streams)
+
+
+def _digest(text: str, streams: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps([text, sorted(streams.items())]).encode()).hexdigest()
+
+
+def refuse_other_query(kept: QueryIdentity, query: QueryIdentity) -> None:
+    """Raise if a checkpoint, made by the query `kept`, is not one of `query`, and say what differs."""
+    if kept.digest == query.digest:
+        return
+    differences = _stream_differences(kept.streams, query.streams)
+    if normal_text(kept.text) != normal_text(query.text) or not differences:
+        differences.insert(0, f"It was made by:\n  {kept.text.strip()}\nand this run is:\n  {query.text.strip()}")
+    raise CheckpointError(
+        "the checkpoint belongs to another query",
+        detail="\n".join(differences),
+        hint="Use another checkpoint folder, or go back to the former query and settings of its streams.",
+    )
+
+
+def _stream_differences(kept: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
+    """A sentence for each thing that differs between the streams of two identities."""
+    found = []
+    for name in sorted(kept.keys() & asked.keys()):
+        aspects = zip(_STREAM_ASPECTS, kept[name].rsplit("; ", 2), asked[name].rsplit("; ", 2), strict=False)
+        for (aspect, prefix), old, new in aspects:
+            if old != new:
+                was, now = old.removeprefix(prefix), new.removeprefix(prefix)
+                found.append(f'The {aspect} of stream "{name}" was {was}, and this run has {now}.')
+    if kept.keys() != asked.keys():
+        found.append(f"It reads the streams {', '.join(sorted(kept))}, and this run {', '.join(sorted(asked))}.")
+    return found
