@@ -9,11 +9,12 @@ from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.statistics import Measured, add_pairs
+from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.state.expiry import expire
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest
-from watersmeet.state.table import AfterBatch, AtVersion, Table
+from watersmeet.state.table import AfterBatch, AtVersion
 from watersmeet.state.updates import (
     AddSegment,
     AdvanceStream,
@@ -27,7 +28,7 @@ from watersmeet.state.updates import (
 
 
 def commit_batch(
-    table: Table,
+    checkpoint: Checkpoint,
     context: BatchContext,
     streams: Iterable[StreamReport],
     tasks: Sequence[TaskReport],
@@ -66,7 +67,7 @@ def commit_batch(
         updates.append(ObserveGroups(context.batch, smoothing, _seen(context, tasks)))
     marks = _watermarks_after(context, streams)
     before = context.batch if context.round else context.batch - 1
-    return table.commit(
+    return checkpoint.commit(
         [AtVersion(context.manifest.version), AfterBatch(before)],
         updates,
         lambda after: expire(context.plan, after, marks, context.ledgers),

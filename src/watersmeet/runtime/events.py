@@ -1,14 +1,16 @@
-"""What a run tells its users as it goes: one event for each batch, and one at the end. Plain JSON."""
+"""What a run tells its users as it goes: one event for each batch, and one at the end. Each with its JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
-from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.runtime.batch import watermarks_of
-from watersmeet.runtime.generations import owed
+from watersmeet.plan.physical import PhysicalPlan, State
+from watersmeet.runtime.context import watermarks_us
+from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.segment_table import SegmentTable
 
 Event = dict[str, Any]
 Report = Callable[[Event], None]
@@ -18,57 +20,130 @@ def silent(event: Event) -> None:
     """Tell nobody."""
 
 
+class _Told:
+    """An event as JSON: its kind, and its fields."""
+
+    event: ClassVar[str]
+
+    def to_json(self) -> Event:
+        return {"event": self.event, **{entry.name: getattr(self, entry.name) for entry in fields(self)}}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class NoteEvent(_Told):
+    """A sentence for the user."""
+
+    text: str
+    event: ClassVar[str] = "note"
+
+
+@dataclass(frozen=True)
+class StartEvent(_Told):
+    plan: str
+    event: ClassVar[str] = "start"
+
+
+@dataclass(frozen=True)
+class BatchEvent(_Told):
+    """After a batch. Joins and decisions name operators as people do."""
+
+    batch: int
+    rows_in: int
+    rows_out: int
+    rows_late: int
+    seconds: float
+    state_rows: int
+    active_bytes: int
+    cold_bytes: int
+    owed_groups: Mapping[str, int]
+    rows_merged: int
+    streams: Mapping[str, Mapping[str, Any]]
+    states: Mapping[str, Mapping[str, Any]]
+    nodes: Mapping[str, Mapping[str, int]]
+    decisions: Sequence[Mapping[str, Any]]
+    event: ClassVar[str] = "batch"
+
+
+@dataclass(frozen=True)
+class MergeEvent(BatchEvent):
+    """After a round of merges that no rows came with."""
+
+    event: ClassVar[str] = "merge"
+
+
+@dataclass(frozen=True)
+class EndEvent(_Told):
+    """The sums over a run."""
+
+    rows_in: int
+    rows_out: int
+    rows_late: int
+    batches: int
+    seconds: float
+    event: ClassVar[str] = "end"
+
+    @classmethod
+    def of(cls, before: Manifest, after: Manifest, batches: int, seconds: float) -> EndEvent:
+        return cls(
+            rows_in=after.rows_in - before.rows_in,
+            rows_out=after.rows_out - before.rows_out,
+            rows_late=after.rows_late - before.rows_late,
+            batches=batches,
+            seconds=round(seconds, 6),
+        )
+
+
 def note_to(report: Report) -> Callable[[str], None]:
     """A function that reports a sentence to the user."""
-    return lambda text: report({"event": "note", "text": text})
+    return lambda text: report(NoteEvent(text).to_json())
 
 
 def batch_event(
-    plan: PhysicalPlan, manifest: Manifest, seconds: float, decisions: Sequence[Mapping[str, Any]] = ()
-) -> Event:
+    plan: PhysicalPlan,
+    manifest: Manifest,
+    ledgers: Ledgers,
+    seconds: float,
+    decisions: Sequence[Mapping[str, Any]] = (),
+) -> BatchEvent:
     """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
     assert batch is not None
-    marks = watermarks_of(plan, manifest)
-    states: dict[str, dict[str, Any]] = {
-        name: {"inputs": list(state.aliases), "rows": 0, "bytes": 0, "cold_rows": 0, "cold_bytes": 0, "segments": 0}
-        for name, state in plan.states.items()
-    }
-    for segment in manifest.segments.values():
-        total = states[segment.state]
-        cold = "cold_" if segment.tier == "cold" else ""
-        total[f"{cold}rows"] += segment.live_rows
-        total[f"{cold}bytes"] += segment.live_bytes
-        total["segments"] += 1
-    return {
-        "event": "merge" if batch.round else "batch",
-        "batch": batch.number,
-        "rows_in": batch.rows_in,
-        "rows_out": batch.rows_out,
-        "rows_late": batch.rows_late,
-        "seconds": round(seconds, 6),
-        "state_rows": manifest.state_rows,
-        "active_bytes": manifest.active_bytes,
-        "cold_bytes": manifest.cold_bytes,
-        "owed_groups": {operator: len(groups) for operator, groups in owed(plan, manifest).items()},
-        "rows_merged": batch.rows_merged,
-        "streams": {
+    marks = watermarks_us(plan, manifest)
+    owing = {plan.label(name): int(ledger.owing.sum()) for name, ledger in ledgers.at(manifest).items()}
+    kind = MergeEvent if batch.round else BatchEvent
+    return kind(
+        batch=batch.number,
+        rows_in=batch.rows_in,
+        rows_out=batch.rows_out,
+        rows_late=batch.rows_late,
+        seconds=round(seconds, 6),
+        state_rows=manifest.state_rows,
+        active_bytes=manifest.active_bytes,
+        cold_bytes=manifest.cold_bytes,
+        owed_groups={label: count for label, count in owing.items() if count},
+        rows_merged=batch.rows_merged,
+        streams={
             name: {"rows": progress.rows, "late": progress.late, "watermark": marks.get(name)}
             for name, progress in manifest.streams.items()
         },
-        "states": states,
-        "nodes": batch.nodes,
-        "decisions": list(decisions),
-    }
+        states=state_sizes(plan, manifest),
+        nodes=batch.joins,
+        decisions=list(decisions),
+    )
 
 
-def end_event(before: Manifest, after: Manifest, batches: int, seconds: float) -> Event:
-    """What users are told at the end: the sums over this run."""
+def state_sizes(plan: PhysicalPlan, manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """What each state of a plan holds, by its name."""
+    return {name: _state_size(state, manifest.segments) for name, state in plan.states.items()}
+
+
+def _state_size(state: State, segments: SegmentTable) -> dict[str, Any]:
+    active, cold = segments.active(state.name), segments.cold(state.name).values()
     return {
-        "event": "end",
-        "rows_in": after.rows_in - before.rows_in,
-        "rows_out": after.rows_out - before.rows_out,
-        "rows_late": after.rows_late - before.rows_late,
-        "batches": batches,
-        "seconds": round(seconds, 6),
+        "inputs": list(state.aliases),
+        "rows": active.rows,
+        "bytes": active.bytes,
+        "cold_rows": sum(bucket.rows for bucket in cold),
+        "cold_bytes": sum(bucket.bytes for bucket in cold),
+        "segments": len(active.entries) + sum(len(bucket.entries) for bucket in cold),
     }

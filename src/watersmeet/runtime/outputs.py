@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from watersmeet import faults
-from watersmeet.errors import ResourceError
 from watersmeet.runtime.results import CountedResults, ParquetResults
-from watersmeet.runtime.stage import ResultWriter
+from watersmeet.runtime.stages.task import ResultWriter
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord
+from watersmeet.state.manifest import Delivery
 
 FORMATS = ("parquet", "noop")
 # Readers of a folder of parquet files pass over names that begin with an underscore.
@@ -55,13 +54,13 @@ class Outputs:
     def waiting_folders(self) -> tuple[Folder, ...]:
         return tuple(folder for folder in (self.waiting, self.late_waiting) if folder is not None)
 
-    def deliver(self, batch: BatchRecord) -> None:
+    def deliver(self, delivery: Delivery) -> None:
         """Move the files of a committed batch to where readers find them."""
         faults.reach("before-delivery")
         if self.waiting is not None and self.target is not None:
-            _publish(self.waiting, batch.results, self.target)
+            _publish(self.waiting, delivery.results, self.target)
         if self.late_waiting is not None and self.late_target is not None:
-            _publish(self.late_waiting, batch.late_files, self.late_target)
+            _publish(self.late_waiting, delivery.late_files, self.late_target)
         faults.reach("after-delivery")
 
 
@@ -70,14 +69,9 @@ def _waiting_folder(target: str, owner: str) -> Folder:
 
 
 def _publish(waiting: Folder, names: Iterable[str], target: str) -> None:
+    """Move files that still wait. One that does not has been moved before: nothing else takes it from there, and where
+    it is by now is its readers' affair."""
     for name in names:
-        final = os.path.join(target, name)
         if waiting.exists(name):
-            waiting.move_out(name, final)
+            waiting.move_out(name, os.path.join(target, name))
             faults.reach("in-delivery")
-        elif not Folder(target).exists(name):
-            raise ResourceError(
-                f'result file "{name}" is missing',
-                detail=f"It is neither in {waiting.path()} nor in {target}.",
-                hint="Restore it from a backup, or start again with a new checkpoint and an empty output folder.",
-            )

@@ -212,6 +212,7 @@ def encode(content: dict[str, Any]) -> bytes:
 
 
 def decode(folder: Folder, name: str, known_format: int) -> dict[str, Any]:
+    """The content of a file of the table, which must be of this format."""
     with corruption(folder, name):
         content: dict[str, Any] = json.loads(folder.read(name))
         found = content["format"]

@@ -1,0 +1,209 @@
+"""The driver: the one loop that both runtimes share. Nothing else commits.
+
+A batch: ask the controller, run, commit, deliver, ask again, report, tidy. Rounds of work between batches (merges) go
+through the same steps. Whoever calls takes turns: a batch and a round never overlap.
+
+Delivery: what is committed stays listed as undelivered until its delivery is known, however many commits follow. It is
+marked as delivered with the next commit, whatever that is for, or when the run ends. So whatever dies, the next run
+finds what may not have been delivered, and delivers it again, the oldest first, before anything else.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from watersmeet import faults
+from watersmeet.adapt.controller import Controller
+from watersmeet.adapt.decisions import Decision, Work, for_people
+from watersmeet.adapt.effects import Effects
+from watersmeet.adapt.policy import Moment
+from watersmeet.model.ids import DeliveryId
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.checkpoint import Checkpoint
+from watersmeet.runtime.clock import Clock, WallClock
+from watersmeet.runtime.commit import commit_batch
+from watersmeet.runtime.context import BatchContext, watermarks_us
+from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent
+from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.table import AtVersion
+from watersmeet.state.updates import Learn, MarkDelivered, Update
+
+SourceT = TypeVar("SourceT", contravariant=True)
+Deliver = Callable[[Delivery], None]
+
+
+class Executor(Protocol[SourceT]):
+    """Runs the tasks of a batch somewhere."""
+
+    def run(self, context: BatchContext, source: SourceT | None) -> tuple[list[StreamReport], list[TaskReport]]:
+        """Prepare the rows of `source`, run all stages, and gather the reports. None: a round without new rows."""
+
+
+class Driver(Generic[SourceT]):
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        checkpoint: Checkpoint,
+        controller: Controller,
+        executor: Executor[SourceT],
+        deliver: Deliver,
+        report: Report = silent,
+        clock: Clock | None = None,
+    ) -> None:
+        self.plan = plan
+        self.checkpoint = checkpoint
+        self.controller = controller
+        self.turn = threading.RLock()  # held by whoever works: a batch, or a round
+        self._executor = executor
+        self._deliver = deliver
+        self._report = report
+        self._clock = clock or WallClock()
+        self._before = checkpoint.manifest
+        self._learned = checkpoint.manifest.learned
+        self._delivered: list[DeliveryId] = []  # since the last commit
+        self._told: list[Mapping[str, Any]] = []  # decisions since the last event
+        self._began: float | None = None
+        self.last_work = self._clock.now()
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.checkpoint.manifest
+
+    # --- what callers ask for ----------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Report the start, and deliver what an earlier run may not have delivered."""
+        self._report(StartEvent(self.plan.tree).to_json())
+        self.deliver_pending()
+
+    def deliver_pending(self) -> None:
+        """Deliver everything that is committed and not known to be delivered, the oldest first."""
+        with self.turn:
+            for delivery in self.manifest.undelivered:
+                if delivery.id not in self._delivered:
+                    self._deliver(delivery)
+                    self._delivered.append(delivery.id)
+                    self.checkpoint.drop_later(delivered=(*delivery.results, *delivery.late_files))
+
+    def run_batch(self, source: SourceT) -> Manifest:
+        """Join one batch, commit and deliver it."""
+        with self.turn:
+            self.deliver_pending()
+            started = self._clock.now()
+            self._began = started if self._began is None else self._began
+            work = self._carry_out(self._ask(Moment.BEFORE_BATCH))
+            return self._run(work, source, started)
+
+    def run_idle(self) -> bool:
+        """Do what is worth doing while the sources are silent; whether there was anything."""
+        with self.turn:
+            if self.manifest.batch is None:
+                return False
+            started = self._clock.now()
+            work = self._carry_out(self._ask(Moment.IDLE))
+            if work:
+                self._run(work, None, started)
+            return bool(work)
+
+    def drain_step(self, ended: bool) -> bool:
+        """One round of emitting what is owed; whether there was anything. `ended`: no more rows will come."""
+        with self.turn:
+            if self.manifest.batch is None:
+                return False
+            started = self._clock.now()
+            work = self._carry_out(self._ask(Moment.END if ended else Moment.DRAIN))
+            if work:
+                self._run(work, None, started)
+            return bool(work)
+
+    def drain(self, ended: bool) -> None:
+        """Emit everything that is owed."""
+        with self.turn:
+            while self.drain_step(ended):
+                pass
+
+    def force(self, decisions: list[Decision]) -> Work:
+        """Carry out decisions that somebody else made; the work that they leave for the next batch or round."""
+        with self.turn:
+            return self._carry_out(self.controller.effects(decisions, self.manifest, self._learned))
+
+    def run_round(self, work: Work) -> Manifest:
+        """A round of work after the last batch."""
+        with self.turn:
+            return self._run(work, None, self._clock.now())
+
+    def end(self) -> None:
+        """Note down what was delivered, and report the sums of this run."""
+        with self.turn:
+            if self._delivered:
+                self._commit([])
+            batches = self.manifest.last_batch - self._before.last_batch
+            seconds = 0.0 if self._began is None else self._clock.now() - self._began
+        self._report(EndEvent.of(self._before, self.manifest, batches, seconds).to_json())
+
+    # --- the steps ---------------------------------------------------------------------------------------------------
+
+    def _ask(self, moment: Moment) -> Effects:
+        marks = watermarks_us(self.plan, self.manifest)
+        return self.controller.ask(moment, self.manifest, self._learned, marks)
+
+    def _carry_out(self, effects: Effects) -> Work:
+        """Commit what was decided; the work that is left for tasks."""
+        if effects.updates:
+            faults.reach("before-spill")
+            self._commit(effects.updates)
+            faults.reach("after-spill")
+            self._learned = replace(self.manifest.learned, batch_seconds=self._learned.batch_seconds)
+        self._told += effects.shown
+        return effects.work
+
+    def _run(self, work: Work, source: SourceT | None, started: float) -> Manifest:
+        """Run tasks and commit what they did, then all that follows a commit of results."""
+        watched = self.controller.watched
+        context = BatchContext(
+            self.plan, self.manifest, self.controller.ledgers, work, new_rows=source is not None, watched=watched
+        )
+        streams, tasks = self._executor.run(context, source)
+        commit_batch(
+            self.checkpoint,
+            context,
+            streams,
+            tasks,
+            self.controller.settings.smoothing,
+            self._learned,
+            self._marks(),
+        )
+        self._delivered = []
+        self._learned = self.manifest.learned
+        for report in streams:
+            self.checkpoint.files.add(report.stream, report.files)
+        self.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
+        self.deliver_pending()
+        seconds = self._clock.now() - started
+        if source is not None:
+            self._learned = replace(self._learned, batch_seconds=seconds)  # as figures of groups are: of batches
+        self._carry_out(self._ask(Moment.AFTER_BATCH))
+        told, self._told = self._told, []
+        decisions = [for_people(entry, self.plan.label) for entry in told]
+        self._report(batch_event(self.plan, self.manifest, self.controller.ledgers, seconds, decisions).to_json())
+        self._tidy()
+        self.last_work = self._clock.now()
+        return self.manifest
+
+    def _tidy(self) -> None:
+        if rolled := list(self.checkpoint.files.roll(self.manifest)):
+            self._commit(rolled)
+        self.checkpoint.tidy()
+
+    def _commit(self, updates: list[Update] | tuple[Update, ...]) -> None:
+        changed = self._learned != self.manifest.learned
+        learn = [Learn(self._learned)] if changed and not any(isinstance(u, Learn) for u in updates) else []
+        self.checkpoint.commit([AtVersion(self.manifest.version)], [*self._marks(), *updates, *learn])
+        self._delivered = []
+
+    def _marks(self) -> list[Update]:
+        return [MarkDelivered(tuple(self._delivered))] if self._delivered else []
