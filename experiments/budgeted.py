@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -36,7 +36,7 @@ from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock, VirtualClock
 from watersmeet.runtime.events import Event
 from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
-from watersmeet.runtime.local_sources import LocalSource, Pulled
+from watersmeet.runtime.local_sources import LocalSource, SourceBatch
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import BatchRecord
 
@@ -193,13 +193,13 @@ class _Arriving:
     def empty(self) -> bool:
         return self._taken >= self._size
 
-    def pull(self, done: Collection[str]) -> Pulled | None:
+    def pull(self, done: Container[str]) -> SourceBatch | None:
         until = int(np.searchsorted(self._times, round(self._clock.now() * 1e6)))
         if until == self._taken:
             return None
         piece = self._rows.slice(self._taken, until - self._taken)
         self._taken = until
-        return Pulled([piece])
+        return SourceBatch([piece])
 
 
 class _Recorder:

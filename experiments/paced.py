@@ -32,7 +32,7 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.local import LocalRun, MemoryResults
-from watersmeet.runtime.local_sources import Pulled
+from watersmeet.runtime.local_sources import SourceBatch
 from watersmeet.state.manifest import Manifest
 
 GROUPS = 300
@@ -167,7 +167,7 @@ def run_paced(
             ended = min(clock.now() - start, begun + CAP * pace.batch_seconds)
             ended = max(ended, begun + pace.batch_seconds)  # a clock may wake us a little early
             until = {name: _arrived(column, ended) for name, column in arrivals.items()}
-            pulled = {name: Pulled([rows[name].slice(taken[name], until[name] - taken[name])]) for name in rows}
+            pulled = {name: SourceBatch([rows[name].slice(taken[name], until[name] - taken[name])]) for name in rows}
             cpu, wall = time.process_time(), time.perf_counter()
             manifest = run.run_batch(pulled)
             cpu, wall = time.process_time() - cpu, time.perf_counter() - wall

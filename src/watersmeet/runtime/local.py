@@ -24,7 +24,7 @@ from watersmeet.runtime.batch import BatchContext, StreamReport, TaskReport, com
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
 from watersmeet.runtime.events import Report, batch_event, end_event, silent
-from watersmeet.runtime.local_sources import LocalSource, Pulled
+from watersmeet.runtime.local_sources import LocalSource, SourceBatch
 from watersmeet.runtime.memory import MemoryKeeper
 from watersmeet.runtime.results import write_late
 from watersmeet.runtime.stage import Arrived, ResultWriter, Told, run_stage
@@ -77,7 +77,7 @@ class LocalRun:
         self._threads.shutdown()
         self.checkpoint.close()
 
-    def run_batch(self, pulled: Mapping[str, Pulled], merges: Iterable[tuple[str, int]] = ()) -> Manifest:
+    def run_batch(self, pulled: Mapping[str, SourceBatch], merges: Iterable[tuple[str, int]] = ()) -> Manifest:
         """Join one batch, commit it, and return the version that holds it. `merges`: groups of operators to merge."""
         upkeep = self.keeper.upkeep if pulled else None
         context = context_of(self.plan, self.checkpoint.manifest, merges, bool(pulled), upkeep)
@@ -114,7 +114,7 @@ class LocalRun:
         return commit_batch(self.checkpoint.table, context, streams, tasks)
 
     def _prepare(
-        self, context: BatchContext, stream: str, pulled: Pulled
+        self, context: BatchContext, stream: str, pulled: SourceBatch
     ) -> tuple[StreamReport, dict[int, pa.RecordBatch]]:
         rows = concat(pulled.rows, self._schema[stream])
         punctual = set_late_apart(rows, self._time[stream], context.watermarks[stream])

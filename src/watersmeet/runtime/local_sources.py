@@ -1,38 +1,57 @@
 """Sources of the local runtime: where each batch's rows of a stream come from.
 
-A source gives rows a batch at a time; None means that there is nothing now. A file source remembers nothing itself: the
-files that were read are in the manifest, and it goes on after them.
+A source gives rows a batch at a time; None means that there is nothing now. Which files were read is in the manifest,
+and a file source goes on after them. It remembers the files that it has found and not yet given, so that the folder is
+listed again when those are used up, and not for every batch.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import re
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.json as pajson
 import pyarrow.parquet as pq
 
 from watersmeet.errors import InputError, JobError, did_you_mean
 from watersmeet.model.schema import conform
 from watersmeet.model.streams import Stream
+from watersmeet.runtime.file_formats import FORMATS, column_of_text, csv_header, csv_separator, read_bytes
+from watersmeet.runtime.source_files import (
+    Listing,
+    SourceFile,
+    SourceRoot,
+    known_before,
+    list_files,
+    missing_path,
+    refuse_if_astray,
+)
+
+__all__ = ["FileSource", "LocalSource", "RowsSource", "SourceBatch", "known_before", "probe_files"]
 
 
 @dataclass(frozen=True)
-class Pulled:
-    """The rows of one batch of one stream, and the files that they came from."""
+class SourceBatch:
+    """The rows of one batch of one stream, and the files that they came from, by their whole addresses.
+
+    `modified_us` are the files' times, in the same order. From this batch on, the source passes over files that were
+    modified before `ignored_before_us`: whoever keeps a list of the files that were read may drop those from it, if a
+    source made later is told.
+    """
 
     rows: list[pa.RecordBatch]
     files: tuple[str, ...] = ()
+    modified_us: tuple[int, ...] = ()
+    ignored_before_us: int = 0
 
 
 class LocalSource(Protocol):
-    def pull(self, done: Collection[str]) -> Pulled | None:
-        """The next batch; `done` are the files that earlier batches read. None if there is nothing now."""
+    def pull(self, done: Container[str]) -> SourceBatch | None:
+        """The next batch; `done` has the files that earlier batches read. None if there is nothing now."""
 
 
 class RowsSource:
@@ -42,85 +61,150 @@ class RowsSource:
         self._stream = stream
         self._batches: Iterator[pa.RecordBatch] = iter(batches)
 
-    def pull(self, done: Collection[str]) -> Pulled | None:
+    def pull(self, done: Container[str]) -> SourceBatch | None:
         batch = next(self._batches, None)
-        return None if batch is None else Pulled([conform(batch, self._stream.schema, self._stream.name)])
+        return None if batch is None else SourceBatch([conform(batch, self._stream.schema, self._stream.name)])
 
 
 class FileSource:
-    """A folder of files, in order of modification time; at most `max_files` of them a batch."""
+    """A folder of files, in order of modification time; at most `maxFilesPerTrigger` of them a batch.
 
-    def __init__(self, stream: Stream, path: str, format: str, options: Mapping[str, Any]) -> None:
-        if not os.path.exists(path):
-            raise missing_path(stream.name, path)
-        known = {"maxFilesPerTrigger", *READERS[format].options}
-        for name in options:
-            if name not in known:
-                raise JobError(
-                    f'unknown option "{name}" of stream "{stream.name}"',
-                    detail=f"The local runtime knows {', '.join(sorted(known))} for {format} files.",
-                    hint=did_you_mean(name, known),
-                )
-        self._stream = stream
-        self._path = path
-        self._reader = READERS[format]
-        self._options = options
-        self._max_files = _positive(options.get("maxFilesPerTrigger"), stream.name)
-
-    def pull(self, done: Collection[str]) -> Pulled | None:
-        names = [name for name in list_files(self._path) if name not in done][: self._max_files]
-        if not names:
-            return None
-        rows = []
-        for name in names:
-            path = os.path.join(self._path, name) if os.path.isdir(self._path) else self._path
-            try:
-                table = self._reader.read(path, self._stream.schema, self._options)
-            except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
-                raise _unreadable(self._stream.name, name, path, error) from None
-            rows += [conform(b, self._stream.schema, self._stream.name, f'"{name}"') for b in table.to_batches()]
-        return Pulled(rows, tuple(names))
-
-
-def list_files(path: str) -> list[str]:
-    """The data files under `path`, oldest first; hidden ones and those that begin with an underscore are passed over.
-
-    Names are relative to `path`, or the file's own name if `path` is a file.
+    Files that are older than the newest one given by more than `maxFileAge` are passed over, if they come that late.
+    `ignored_before_us` is that bound as an earlier run has left it. A file that goes away before it is read is an
+    error, as on Spark; the next run does not find it, and goes on.
     """
-    if os.path.isfile(path):
-        return [os.path.basename(path)]
-    with os.scandir(path) as entries:
-        found = [(e.stat().st_mtime_ns, e.name) for e in entries if e.is_file() and e.name[0] not in "._"]
-    return [name for _, name in sorted(found)]
+
+    def __init__(
+        self, stream: Stream, path: str, format: str, options: Mapping[str, Any], ignored_before_us: int = 0
+    ) -> None:
+        self._root = SourceRoot.of(stream.name, path)
+        _check_options(stream.name, format, options)
+        self._stream = stream
+        self._format = FORMATS[format]
+        self._options = options
+        self._recursive = is_recursive(options)
+        self._max_files = _positive(options.get("maxFilesPerTrigger"), stream.name)
+        self._max_age_us = _age_us(options.get("maxFileAge", "7d"), stream.name)
+        self._ignored_before_us = ignored_before_us
+        self._unread: deque[SourceFile] = deque()
+        self._found_any = False
+        if not self._root.exists():
+            raise missing_path(stream.name, self._root.address)
+
+    def pull(self, done: Container[str]) -> SourceBatch | None:
+        # What was given before is at the front, and is given again unless it was done.
+        while self._unread and known_before(self._unread[0].address, self._root, done):
+            self._unread.popleft()
+        if not self._unread:
+            self._unread.extend(self._list(done))
+        files = list(islice(self._unread, self._max_files))
+        if not files:
+            return None
+        rows = [batch for file in files for batch in self._read(file)]
+        newest_us = max(file.modified_us for file in files)
+        self._ignored_before_us = max(self._ignored_before_us, newest_us - self._max_age_us)
+        return SourceBatch(
+            rows,
+            tuple(file.address for file in files),
+            tuple(file.modified_us for file in files),
+            self._ignored_before_us,
+        )
+
+    def _list(self, done: Container[str]) -> Iterator[SourceFile]:
+        listing = list_files(self._root, self._recursive)
+        self._refuse_if_astray(listing, done)
+        for file in listing.files:
+            if file.modified_us >= self._ignored_before_us and not known_before(file.address, self._root, done):
+                yield file
+
+    def _refuse_if_astray(self, listing: Listing, done: Container[str]) -> None:
+        """Nothing to read, but in sub-folders: a mistake, unless files were moved there after they were read."""
+        moved = any(known_before(f"{self._root.address}/{file.name}", self._root, done) for file in listing.astray)
+        if not (moved or self._found_any):
+            refuse_if_astray(self._root, listing)
+        self._found_any = self._found_any or bool(listing.files)
+
+    def _read(self, file: SourceFile) -> list[pa.RecordBatch]:
+        schema = self._stream.schema
+        given = file.partition_columns(schema)
+        own = _without(schema, given)
+        try:
+            table = self._format.read(self._root.filesystem, file.path, own, self._options)
+            for name, text in given.items():
+                value = column_of_text(pa.array([text], pa.string()), schema.field(name))[0]
+                table = table.drop_columns(name) if name in table.column_names else table
+                table = table.append_column(name, pa.repeat(value, table.num_rows))
+        except (OSError, ValueError, NotImplementedError) as error:  # Arrow's errors are among them
+            raise _unreadable(self._stream.name, file, error) from None
+        return [conform(batch, schema, self._stream.name, f'"{file.name}"') for batch in table.to_batches()]
 
 
-def probe_files(stream: str, path: str, format: str, schema: pa.Schema) -> None:
-    """Raise `InputError` if a file under `path` cannot be of `schema`, as far as its own schema tells."""
+def probe_files(
+    stream: str, path: str, format: str, schema: pa.Schema, options: Mapping[str, Any], fresh: bool = True
+) -> None:
+    """Raise `InputError` if the files under `path` cannot be those of a stream of `schema`, as far as can be seen.
+
+    That is by the folders that they are in, and for Parquet by their own schemas. `fresh`: nothing was read before.
+    """
+    root = SourceRoot.of(stream, path)
+    listing = list_files(root, is_recursive(options))
+    if fresh:
+        refuse_if_astray(root, listing)
     if format != "parquet":
         return
-    for name in list_files(path):
-        file = os.path.join(path, name) if os.path.isdir(path) else path
+    for file in listing.files:
         try:
-            found = pq.read_schema(file)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise _unreadable(stream, name, file, error) from None
-        conform(pa.RecordBatch.from_pylist([], schema=found), schema, stream, f'"{name}"')
+            with root.filesystem.open_input_file(file.path) as source:
+                found = pq.read_schema(source)
+        except (OSError, ValueError) as error:
+            raise _unreadable(stream, file, error) from None
+        own = _without(schema, file.partition_columns(schema))
+        conform(pa.RecordBatch.from_pylist([], schema=found), own, stream, f'"{file.name}"')
 
 
-def _unreadable(stream: str, name: str, path: str, error: Exception) -> InputError:
+def first_csv_header(stream: str, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> list[str] | None:
+    """The columns as the header of the oldest CSV file under `path` names them; None if there is no header or file."""
+    root = SourceRoot.of(stream, path)
+    for file in list_files(root, is_recursive(options)).files[:1]:
+        own = _without(schema, file.partition_columns(schema))
+        return csv_header(read_bytes(root.filesystem, file.path, 1 << 20), own, csv_separator(options))
+    return None
+
+
+def partition_columns(stream: str, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> list[str]:
+    """The columns of `schema` that folders under `path` give, as of now."""
+    files = list_files(SourceRoot.of(stream, path), is_recursive(options)).files
+    return list(files[0].partition_columns(schema)) if files else []
+
+
+def is_recursive(options: Mapping[str, Any]) -> bool:
+    return str(options.get("recursiveFileLookup", False)).lower() == "true"
+
+
+def _without(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
+    left_out = set(names)
+    return pa.schema([field for field in schema if field.name not in left_out])
+
+
+def _unreadable(stream: str, file: SourceFile, error: Exception) -> InputError:
     return InputError(
-        f'cannot read "{name}" of stream "{stream}"',
-        detail=f"{path}: {str(error).strip()}",
+        f'cannot read "{file.name}" of stream "{stream}"',
+        detail=f"{file.address}: {str(error).strip()}",
         hint="Check the format and the schema of the stream.",
     )
 
 
-def missing_path(stream: str, path: str) -> InputError:
-    return InputError(
-        f'the path of stream "{stream}" does not exist',
-        detail=f"{os.path.abspath(path)} is neither a folder nor a file.",
-        hint="Paths in a job file are relative to the folder that the command is run in.",
-    )
+def _check_options(stream: str, format: str, options: Mapping[str, Any]) -> None:
+    known = {"maxFilesPerTrigger", "maxFileAge", "recursiveFileLookup", *FORMATS[format].options}
+    for name in options:
+        if name not in known:
+            raise JobError(
+                f'unknown option "{name}" of stream "{stream}"',
+                detail=f"The local runtime knows {', '.join(sorted(known))} for {format} files.",
+                hint=did_you_mean(name, known),
+            )
+    if format == "csv":
+        csv_separator(options)
 
 
 def _positive(value: Any, stream: str) -> int | None:
@@ -131,92 +215,17 @@ def _positive(value: Any, stream: str) -> int | None:
     raise JobError(f'maxFilesPerTrigger of stream "{stream}" is {value!r}', detail="It is a whole number above zero.")
 
 
-class _Parquet:
-    options: frozenset[str] = frozenset()
-
-    def read(self, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> pa.Table:
-        with pq.ParquetFile(path) as file:
-            present = [name for name in schema.names if name in file.schema_arrow.names]
-            return file.read(columns=present) if len(present) == len(schema.names) else file.read()
+_AGE_UNITS_US = {"": 1000, "us": 1, "ms": 1000, "s": 1_000_000, "m": 60_000_000, "min": 60_000_000}
+_AGE_UNITS_US |= {"h": 3_600_000_000, "d": 86_400_000_000}
 
 
-class _Csv:
-    options = frozenset({"header", "sep", "delimiter", "nullValue"})
-
-    def read(self, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> pa.Table:
-        sep = str(options.get("sep", options.get("delimiter", ",")))
-        if _is_blank(path):
-            return schema.empty_table()
-        header = options.get("header")
-        has_header = csv_header(path, schema, sep) is not None if header is None else str(header).lower() == "true"
-        table = pacsv.read_csv(
-            path,
-            read_options=pacsv.ReadOptions(column_names=None if has_header else schema.names),
-            parse_options=pacsv.ParseOptions(delimiter=sep),
-            convert_options=pacsv.ConvertOptions(
-                column_types=_with_text(schema, _is_instant),
-                null_values=["", str(options.get("nullValue", ""))],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,  # as Spark: empty text in a CSV file is NULL, quoted or not
-            ),
+def _age_us(value: Any, stream: str) -> int:
+    """A duration as Spark's options have it, in microseconds; a number alone is milliseconds."""
+    found = re.fullmatch(r"([0-9]+)([a-z]*)", str(value).strip().lower())
+    if found is None or found[2] not in _AGE_UNITS_US or isinstance(value, bool):
+        raise JobError(
+            f'maxFileAge of stream "{stream}" is {value!r}',
+            detail="It is a whole number and a unit without a space, as Spark has them: us, ms, s, m, min, h or d.",
+            hint='For example "7d".',
         )
-        return _read_text(table, schema, _is_instant, _instants)
-
-
-class _Json:
-    options: frozenset[str] = frozenset()
-
-    def read(self, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> pa.Table:
-        if _is_blank(path):
-            return schema.empty_table()
-        fields = _with_text(schema, pa.types.is_date)
-        parsing = pajson.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore")
-        table = pajson.read_json(path, parse_options=parsing)
-        return _read_text(table, schema, pa.types.is_date, lambda column, kind: column.cast(kind))
-
-
-def _is_blank(path: str) -> bool:
-    """Whether a file holds no line, and so no row: Arrow's readers refuse it, and Spark reads nothing."""
-    with open(path, "rb") as file:
-        return not file.read(4096).strip() and os.path.getsize(path) <= 4096
-
-
-# Arrow's CSV reader refuses an instant without a zone, and its JSON reader a date: they are read as text, then cast.
-def _with_text(schema: pa.Schema, chosen: Callable[[pa.DataType], bool]) -> pa.Schema:
-    return pa.schema([(field.name, pa.string() if chosen(field.type) else field.type) for field in schema])
-
-
-def _read_text(
-    table: pa.Table,
-    schema: pa.Schema,
-    chosen: Callable[[pa.DataType], bool],
-    cast: Callable[[pa.ChunkedArray, pa.DataType], pa.ChunkedArray],
-) -> pa.Table:
-    for field in schema:
-        index = table.schema.get_field_index(field.name)
-        if index >= 0 and chosen(field.type):
-            table = table.set_column(index, field.name, cast(table.column(index), field.type))
-    return table
-
-
-def _is_instant(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_timestamp(kind) and kind.tz)
-
-
-def _instants(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Text as instants; one that names no zone is in UTC."""
-    zoned = pc.match_substring_regex(column, r":[0-9.]+ ?(Z|[+-][0-9]{2}(:?[0-9]{2})?)$")
-    nothing = pa.scalar(None, pa.string())
-    bare = pc.if_else(zoned, nothing, column).cast(pa.timestamp(kind.unit)).cast(kind)
-    return pc.coalesce(pc.if_else(zoned, column, nothing).cast(kind), bare)
-
-
-READERS: dict[str, _Parquet | _Csv | _Json] = {"parquet": _Parquet(), "csv": _Csv(), "json": _Json()}
-
-
-def csv_header(path: str, schema: pa.Schema, sep: str = ",") -> list[str] | None:
-    """The first line of a CSV file if it names the columns of `schema`, in any order; else None."""
-    with open(path, encoding="utf-8", errors="replace") as file:
-        first = file.readline().strip()
-    names = [name.strip().strip('"') for name in first.split(sep)]
-    return names if sorted(names) == sorted(schema.names) else None
+    return int(found[1]) * _AGE_UNITS_US[found[2]]

@@ -38,6 +38,10 @@ _INPUT_MARKS = (
     "FileNotFoundException",
     "is not a Parquet file",
     "CSV header does not conform to the schema",
+    "PARTITION_VALUE",
+    "PARTITION_COLUMN",
+    "CONFLICTING_DIRECTORY_STRUCTURES",
+    "came in a partition folder",
 )
 _WORKER_MARKS = ("Python worker exited unexpectedly", "Python worker failed to connect back")
 _DISK_MARKS = ("No space left on device", "Disk quota exceeded")

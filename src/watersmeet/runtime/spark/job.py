@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
@@ -20,7 +22,8 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
 from watersmeet.runtime.checkpoint import Layout
 from watersmeet.runtime.events import Report, note_to
-from watersmeet.runtime.local_sources import csv_header, list_files, missing_path, probe_files
+from watersmeet.runtime.file_formats import SPARK_OPTIONS
+from watersmeet.runtime.local_sources import first_csv_header, is_recursive, partition_columns, probe_files
 from watersmeet.runtime.planning import plan_run
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.query import StreamWriter
@@ -48,8 +51,9 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     assert job.run.checkpoint is not None, "the job file was checked"
     chosen = plan_run(query, job.adapt.plan, job.stats, job.run.limits, Layout(job.run.checkpoint), note_to(report))
     streams = {entry.stream.name for entry in query.inputs}
+    fresh = not Layout(job.run.checkpoint).home.names()
     for name in sorted(streams):
-        _check_files(job.sources[name])
+        _check_files(job.sources[name], fresh)
     with _session(job.spark) as session:
         try:
             frames = {name: _open(session, job.sources[name]) for name in streams}
@@ -86,57 +90,87 @@ def _trigger(every: timedelta | None) -> dict[str, object]:
     return {"processingTime": f"{microseconds(every) // 1000} milliseconds"}
 
 
-def _check_files(source: SourceConfig) -> None:
+def _check_files(source: SourceConfig, fresh: bool) -> None:
     """Look at the files of a file source, to tell a wrong path or schema before a JVM starts.
 
     Spark reads a missing column as NULLs and takes a wrong type for a fault of its own. Files that come while the query
     runs are not looked at.
     """
-    if source.format not in FILE_FORMATS or source.path is None or not is_local(source.path):
-        return
-    path = local_path(source.path)
-    if not os.path.exists(path):
-        raise missing_path(source.name, source.path)
-    probe_files(source.name, path, source.format, source.schema)
+    if source.format in FILE_FORMATS and source.path is not None and is_local(source.path):
+        probe_files(source.name, source.path, source.format, source.schema, source.options, fresh)
 
 
 def _open(session: SparkSession, source: SourceConfig) -> DataFrame:
-    reader = session.readStream.format(source.format)
     if source.format in FILE_FORMATS:
-        header = _header(source) if source.format == "csv" else None
+        return _open_files(session, source)
+    reader = session.readStream.format(source.format).options(**source.options)
+    frame = reader.load(source.path) if source.path is not None else reader.load()
+    # A source with a schema of its own is cast to the declared one, column by column.
+    target = from_arrow_schema(source.schema)
+    missing = [field.name for field in target if field.name not in frame.columns]
+    if missing:
+        raise JobError(
+            f'stream "{source.name}" has no column "{missing[0]}"',
+            detail=f"The {source.format} source gives {', '.join(frame.columns)}.",
+        )
+    return frame.select(*(frame[field.name].cast(field.dataType).alias(field.name) for field in target))
+
+
+def _open_files(session: SparkSession, source: SourceConfig) -> DataFrame:
+    """A stream of files, read with the meaning that they have on the local runtime."""
+    assert source.path is not None, "the job file was checked"
+    names = source.schema.names
+    partitions: list[str] = []
+    if is_local(source.path):
+        partitions = partition_columns(source.name, source.path, source.schema, source.options)
+    reader = session.readStream.format(source.format).options(**SPARK_OPTIONS[source.format])
+    columns = [name for name in names if name not in partitions]
+    if source.format == "csv":
+        header = _header(source)
         # Spark takes the columns of a CSV file by position, so they are declared as the file has them; one whose header
         # differs is refused.
-        columns = [source.schema.field(name) for name in header or source.schema.names]
-        reader = reader.schema(from_arrow_schema(pa.schema(columns)))
-        if source.format == "csv":
-            reader = reader.option("header", header is not None).option("enforceSchema", False)
-    if source.format in ("csv", "json"):
-        reader = reader.option("mode", "FAILFAST")  # a row that does not fit is an error, not a row of NULLs
-    for name, value in source.options.items():
-        reader = reader.option(name, value)
-    frame = reader.load(source.path) if source.path is not None else reader.load()
-    if source.format not in FILE_FORMATS:
-        # A source with a schema of its own is cast to the declared one, column by column.
-        target = from_arrow_schema(source.schema)
-        missing = [field.name for field in target if field.name not in frame.columns]
-        if missing:
-            raise JobError(
-                f'stream "{source.name}" has no column "{missing[0]}"',
-                detail=f"The {source.format} source gives {', '.join(frame.columns)}.",
-            )
-        frame = frame.select(*(frame[field.name].cast(field.dataType).alias(field.name) for field in target))
-    return frame
+        columns = header or columns
+        reader = reader.option("header", header is not None)
+        reader = reader.option("emptyValue", source.options.get("nullValue", ""))  # empty text is NULL, quoted or not
+    # Spark has the columns of partition folders last.
+    declared = pa.schema([source.schema.field(name) for name in (*columns, *partitions)])
+    reader = reader.schema(from_arrow_schema(declared)).options(**source.options)
+    path = source.path
+    if is_local(path) and os.path.isfile(local_path(path)):  # Spark streams folders alone
+        folder, name = os.path.split(local_path(path))
+        path, reader = folder, reader.option("pathGlobFilter", re.sub(r"([\\*?\[\]{}])", r"\\\1", name))
+    frame = reader.load(path)
+    if not is_recursive(source.options):
+        frame = _refuse_new_partitions(frame, source.path, columns)
+    return frame.select(*(frame[f"`{name}`"] for name in names))
+
+
+def _refuse_new_partitions(frame: DataFrame, path: str, columns: list[str]) -> DataFrame:
+    """Stop at a file in a folder that says the value of one of `columns`.
+
+    Spark looks for partition folders when a query starts. If they come later it mixes the columns up, without a word.
+    """
+    pattern = f"(?i)/({'|'.join(map(re.escape, columns))})=[^/]*/"
+    if re.search(pattern, f"{path}/"):
+        return frame  # the path is itself in such a folder, which says nothing about the files in it
+    file = F.input_file_name()
+    text = F.concat(F.lit("a file came in a partition folder, and there was none when the run started: "), file)
+    is_new = file.contains("=") & file.rlike(pattern)
+    return frame.where(F.when(is_new, F.raise_error(text).cast("boolean")).otherwise(F.lit(True)))
 
 
 def _header(source: SourceConfig) -> list[str] | None:
-    """The header of the first file of a CSV source; None where it has none, or cannot be looked at."""
+    """The columns in the order of the header of the first file of a CSV source; None where it has none."""
     assert source.path is not None
-    path = local_path(source.path)
-    names = list_files(path) if is_local(source.path) else []
-    if not names:
-        return None
-    separator = str(source.options.get("sep", source.options.get("delimiter", ",")))
-    return csv_header(os.path.join(path, names[0]) if os.path.isdir(path) else path, source.schema, separator)
+    if is_local(source.path):
+        return first_csv_header(source.name, source.path, source.schema, source.options)
+    if "header" not in source.options:
+        raise JobError(
+            f'stream "{source.name}" does not say whether its CSV files have a header',
+            detail="On Spark, files that are not on this machine are not looked at before the query starts.",
+            hint="Add options = { header = true } or { header = false }.",
+        )
+    return None
 
 
 @contextmanager
