@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,29 +23,30 @@ from watersmeet.draw.explain import explain_text
 from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.binder import bind
+from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import parse_bytes, parse_duration
-from watersmeet.model.routing import Routing
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import ChosenPlan, choose_plan
 from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import Statistics, graph_of, model_for
-from watersmeet.plan.layout import lay_out
+from watersmeet.plan.layout import lay_out, lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
+from watersmeet.plan.spec import spec_of
 from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, silent
-from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
-from watersmeet.runtime.local_sources import LocalSource, RowsSource
+from watersmeet.runtime.local.executor import MemoryResults
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import LocalSource, RowsSource
+from watersmeet.runtime.opening import DEFAULT_GROUPS, DEFAULT_SLOTS
 from watersmeet.state.files import Folder
 
 if TYPE_CHECKING:
-    from watersmeet.runtime.spark.query import StreamWriter
+    from watersmeet.runtime.spark.writer import StreamWriter
 
-DEFAULT_SLOTS = 2
-DEFAULT_GROUPS = 300
 # What DataFrame.explain takes for a mode, or in the place of `extended`. No plan has such a name.
 SPARK_MODES = ("simple", "extended", "codegen", "cost", "formatted")
 
@@ -199,7 +201,7 @@ class SparkQuery(_Explained):
     @property
     def writeStream(self) -> StreamWriter:
         """Where the results go, and how the query runs: as `DataFrame.writeStream`."""
-        from watersmeet.runtime.spark.query import StreamWriter
+        from watersmeet.runtime.spark.writer import StreamWriter
 
         return StreamWriter(self.query, self._frames, self.statistics)
 
@@ -256,25 +258,26 @@ class LocalQuery(_Explained):
         is called with an event for each batch, as `watersmeet run --json` prints them.
         """
         check_slots(slots, groups)
-        settings = MemorySettings(None if memory is None else parse_bytes(memory, "memory"), spill)
+        limit = MemorySettings(None if memory is None else parse_bytes(memory, "memory"), spill)
         chosen = self._choose(plan)
-        physical = lay_out(self.query, chosen.tree, chosen.orders, settings.watched)
+        spec = spec_of(self.query, chosen.tree, chosen.orders, limit.watched)
         results = MemoryResults()
-        folder = tempfile.TemporaryDirectory(prefix="watersmeet-") if settings.watched else None
-        cold = None if folder is None else Folder(folder.name)
-        checkpoint = in_memory(self.query, physical.tree, Routing.even(groups, slots), physical.traced, cold)
-        sources: dict[str, LocalSource] = {
-            entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows))
-            for entry in self.query.inputs
-        }
-        run = LocalRun(physical, checkpoint, results, memory=settings)
-        try:
-            for _ in run_batches(run, sources, lambda record: None, report, clock=clock):
-                yield from results.taken()
-        finally:
-            run.close()
-            if folder is not None:
-                folder.cleanup()
+        with ExitStack() as stack:
+            # What is spilled goes to a temporary folder.
+            folder = (
+                None if not limit.watched else stack.enter_context(tempfile.TemporaryDirectory(prefix="watersmeet-"))
+            )
+            cold = None if folder is None else Folder(folder)
+            checkpoint = in_memory(self.query, spec, Placement(slots, groups), cold)
+            physical = lay_out_spec(self.query, spec)
+            run = LocalRun(physical, checkpoint, results, limit, report=report, clock=clock)
+            stack.callback(run.close)
+            sources: dict[str, LocalSource] = {
+                entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows))
+                for entry in self.query.inputs
+            }
+            for _ in run.batches(sources):
+                yield from results.pop()
 
 
 def check_slots(slots: int, groups: int) -> None:

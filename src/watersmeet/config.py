@@ -27,8 +27,8 @@ from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, Force
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
+from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream
-from watersmeet.model.upkeep import UPKEEPS
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 
@@ -38,7 +38,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
     "sink": ("format", "path", "late"),
     "run": ("runtime", "checkpoint", "slots", "groups", "memory", "cores", "trigger", "cache"),
-    "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "upkeep", "force"),
+    "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     "stats": ("rates", "selectivity"),
 }
 RUNTIMES = ("spark", "local")
@@ -102,12 +102,12 @@ class AdaptConfig:
     spill_at: float = 1.0
     spill_share: float | None = None
     merge: str = MERGE_POLICIES[0]
-    upkeep: str = UPKEEPS[0].name
+    smoothing: str = SMOOTHINGS[0].name
     force: tuple[ForcedStep, ...] = ()
 
     def memory(self, budget_bytes: int | None) -> MemorySettings:
         return MemorySettings(
-            budget_bytes, self.spill, self.spill_at, self.spill_share, self.merge, self.upkeep, self.force
+            budget_bytes, self.spill, self.spill_at, self.spill_share, self.merge, self.smoothing, self.force
         )
 
 
@@ -372,11 +372,17 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
         spill_at=float(at) if (at := section.get("spill_at", (int, float))) is not None else AdaptConfig.spill_at,
         spill_share=None if share is None else float(share),
         merge=section.choice("merge", MERGE_POLICIES, AdaptConfig.merge),
-        upkeep=section.choice("upkeep", [method.name for method in UPKEEPS], AdaptConfig.upkeep),
+        smoothing=_read_smoothing(section),
         force=tuple(parse_step(entry) for entry in _steps(section)),
     )
     adapt.memory(None)  # checks itself
     return adapt
+
+
+def _read_smoothing(section: _Section) -> str:
+    """`smoothing`, or `upkeep` as it was called before."""
+    known = [method.name for method in SMOOTHINGS]
+    return section.choice("smoothing", known, section.choice("upkeep", known, AdaptConfig.smoothing))
 
 
 def _steps(section: _Section) -> list[dict[str, Any]]:

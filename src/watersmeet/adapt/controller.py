@@ -9,7 +9,7 @@ from __future__ import annotations
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.effects import Effects, effects_of, settle
 from watersmeet.adapt.outlook import Facts, Outlook
-from watersmeet.adapt.policies import policies_for
+from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.policies.force_steps import check_steps
 from watersmeet.adapt.policy import Moment, Policy
 from watersmeet.adapt.settings import MemorySettings

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.adapt.take_view import view_memory
@@ -21,8 +21,15 @@ from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
 from watersmeet.state.manifest import Learned, Manifest
 
-if TYPE_CHECKING:
-    from watersmeet.adapt.policy import Moment
+
+class Moment(Enum):
+    """When policies are asked."""
+
+    BEFORE_BATCH = auto()
+    AFTER_BATCH = auto()
+    IDLE = auto()  # the sources are silent
+    DRAIN = auto()  # everything owed is to be emitted, and more rows may come afterwards
+    END = auto()  # everything owed is to be emitted, and no more rows will come
 
 
 class Signal(Enum):

@@ -8,7 +8,7 @@ import numpy as np
 
 from watersmeet.adapt.view import ColdView, GroupView, MemoryView, OperatorView
 from watersmeet.model.group_figures import Floats, GroupFigures
-from watersmeet.model.ids import OperatorName
+from watersmeet.model.ids import LIVE, OperatorName
 from watersmeet.model.smoothing import Smoothing, find_smoothing
 from watersmeet.plan.physical import FromOperator, Node, PhysicalPlan, State
 from watersmeet.plan.spec import joins_of
@@ -34,7 +34,7 @@ def view_memory(
     known = ledgers.at(manifest)
     groups = [view for node in plan.operators.values() for view in _live_groups(node, manifest, known, method)]
     passed = horizons_us or {}
-    cold = [view for node in plan.operators.values() for view in _cold_groups(node, known[node.name], passed)]
+    cold = [view for node in plan.operators.values() for view in _cold_groups(node, manifest, known, passed)]
     return MemoryView(
         batch=max(0, manifest.last_batch),
         budget_bytes=budget_bytes,
@@ -107,9 +107,16 @@ def _live_groups(
         )
 
 
-def _cold_groups(node: Node, ledger: Ledger, horizons_us: Horizons) -> Iterator[ColdView]:
+def _cold_groups(
+    node: Node, manifest: Manifest, ledgers: Mapping[OperatorName, Ledger], horizons_us: Horizons
+) -> Iterator[ColdView]:
+    ledger = ledgers[node.name]
     if not ledger.closed:
         return
+    cooled = [manifest.segments.cold(state).get(LIVE) for state in node.states]
+    nothing = np.zeros(ledger.groups)
+    cooled_rows = np.stack([nothing if bucket is None else bucket.rows_by_group for bucket in cooled]).astype(np.int64)
+    cooled_bytes = sum((bucket.bytes_by_group for bucket in cooled if bucket is not None), nothing)
     until = horizons_us.get(node.name)
     passed = np.zeros(ledger.groups, dtype=bool)
     for generation in ledger.closed.values() if until is not None else ():
@@ -126,4 +133,6 @@ def _cold_groups(node: Node, ledger: Ledger, horizons_us: Horizons) -> Iterator[
             bytes=int(ledger.bytes[group]),
             unique=float(keys[group]),
             passed=bool(passed[group]),
+            cooled=tuple(cooled_rows[:, group].tolist()),
+            cooled_bytes=int(cooled_bytes[group]),
         )

@@ -84,6 +84,8 @@ class ColdView:
     bytes: int
     unique: float  # distinct keys, of all generations
     passed: bool = False  # one of them has outlived its windows, so that no new row will join with it
+    cooled: tuple[int, ...] = ()  # rows by input of the live generation that have expired and gone cold
+    cooled_bytes: int = 0
 
     @classmethod
     def of(
@@ -93,8 +95,13 @@ class ColdView:
         together = tuple(map(sum, zip(*generations, strict=True)))
         return cls(operator, group, len(generations), together, float(sum(map(math.prod, generations))), bytes, unique)
 
-    def and_live(self, rows: tuple[int, ...], bytes: int) -> ColdView:
-        """With the live generation as one more."""
+    def and_live(self, live: GroupView | None) -> ColdView:
+        """With the live generation as one more, if it has any rows: those in memory, and those that have gone cold."""
+        nothing = (0,) * len(self.rows_by_input)
+        rows = tuple(map(sum, zip(self.cooled or nothing, nothing if live is None else live.rows, strict=True)))
+        bytes = self.cooled_bytes + (0 if live is None else live.size_bytes)
+        if not (any(rows) or bytes):
+            return self
         return replace(
             self,
             generations=self.generations + 1,

@@ -77,7 +77,7 @@ def stop_on_signals() -> Callable[[], bool]:
 def runner(job: Job) -> Callable[..., object]:
     """The function that runs `job`; a job of the local runtime never imports pyspark."""
     if job.run.runtime == "local":
-        from watersmeet.runtime import local_job
+        from watersmeet.runtime.local import job as local_job
 
         return local_job.run_job
     try:

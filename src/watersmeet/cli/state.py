@@ -15,6 +15,7 @@ from watersmeet.cli.terminal import make_table, output_console, size_text, time_
 from watersmeet.draw.explain import measured_lines
 from watersmeet.errors import CheckpointError
 from watersmeet.model.distinct import keys_by_group
+from watersmeet.model.ids import LIVE, Partitioning
 from watersmeet.model.routing import GroupRange, count_groups
 from watersmeet.model.segments import Segment
 from watersmeet.state.files import Folder
@@ -108,9 +109,8 @@ def _show(manifest: Manifest, console: Console) -> None:
     console.print(f"plan {manifest.plan}")
     console.print("query")
     console.print(Text("\n".join(f"  {line}" for line in manifest.query.text.strip().splitlines())))
-    slots = range(manifest.routing.slots)
     sections = (
-        ("routing", ("slot", "groups", "which"), [_slot_cells(manifest, slot) for slot in slots]),
+        ("placement", ("partitioning", "slot", "groups", "which"), _slot_rows(manifest)),
         (
             "streams",
             ("stream", "rows", "late", "newest time", "files", "declared as"),
@@ -135,9 +135,12 @@ def _show(manifest: Manifest, console: Console) -> None:
     if manifest.batch is not None:
         batch = manifest.batch
         console.print(
-            f"\nlast batch {batch.number}: {batch.rows_in:,} rows in, {batch.rows_out:,} out, "
-            f"{batch.rows_late:,} late, {len(batch.results)} result files"
+            f"\nlast batch {batch.number}: {batch.rows_in:,} rows in, {batch.rows_out:,} out, {batch.rows_late:,} late"
         )
+    for delivery in manifest.undelivered:
+        what = f"batch {delivery.batch}" + (f", round {delivery.round}" if delivery.round else "")
+        files = len(delivery.results) + len(delivery.late_files)
+        console.print(f"not known to be delivered: {what} ({files} files, id {delivery.id})")
 
 
 _NUMBERS = ("rows", "late", "files", "bytes", "generation", "slot", "keys", "keys in a group")
@@ -147,15 +150,28 @@ def _batch_text(manifest: Manifest) -> str:
     return "no batch yet" if manifest.batch is None else f"batch {manifest.batch.number}"
 
 
-def _slot_cells(manifest: Manifest, slot: int) -> tuple[str, ...]:
-    groups = manifest.routing.owned_by(slot)
-    return str(slot), str(count_groups(groups)), _groups_text(groups)
+def _slot_rows(manifest: Manifest) -> list[tuple[str, ...]]:
+    """The groups of each slot, for each partitioning that has been placed, and for all others."""
+    placement = manifest.placement
+    rows = []
+    for name in (*placement.owners, ""):
+        for slot in range(placement.slots):
+            groups = placement.of(Partitioning(name)).owned_by(slot)
+            rows.append(
+                (
+                    name or "all others" if placement.owners else "all",
+                    str(slot),
+                    str(count_groups(groups)),
+                    _groups_text(groups),
+                )
+            )
+    return rows
 
 
 def _stream_cells(manifest: Manifest, name: str, progress: StreamProgress) -> tuple[str, ...]:
     declared = manifest.query.streams.get(name, "-")
-    files = str(len(progress.files))
-    return name, f"{progress.rows:,}", f"{progress.late:,}", time_text(progress.newest), files, declared
+    files = f"{progress.file_count:,}"
+    return name, f"{progress.rows:,}", f"{progress.late:,}", time_text(progress.newest_us), files, declared
 
 
 def _state_rows(manifest: Manifest) -> list[tuple[str, ...]]:
@@ -195,10 +211,10 @@ def _segment_cells(segment: Segment) -> tuple[str, ...]:
         f"{segment.live_rows:,}",
         size_text(segment.live_bytes),
         _groups_text(segment.groups),
-        str(segment.generation),
+        "live" if segment.generation == LIVE else str(segment.generation),
         segment.tier,
-        time_text(segment.min_expiry),
-        time_text(segment.max_expiry),
+        time_text(segment.min_expiry_us),
+        time_text(segment.max_expiry_us),
     )
 
 

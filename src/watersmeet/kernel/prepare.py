@@ -1,7 +1,7 @@
 """From rows of a stream to rows of a port: filtered, keyed, hashed, sorted, cut by slot.
 
 A row with a NULL key can never join and goes no further. Late rows (older than the watermark as of the batch before,
-or without an event time) are set apart before anything else looks at them.
+or without an event time) are split off before anything else looks at them.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
 
 
 @dataclass(frozen=True)
-class Punctual:
+class SplitRows:
     """A batch of one stream without its late rows, with what was seen on the way."""
 
     rows: pa.RecordBatch
     times: Int64Array
     late: pa.RecordBatch | None
-    newest: int | None  # the largest event time, late rows included
+    newest_us: int | None  # the largest event time, late rows included
 
     @property
-    def oldest(self) -> int | None:
+    def oldest_us(self) -> int | None:
         """The smallest event time among the rows that are not late."""
         return int(self.times.min()) if len(self.times) else None
 
 
-def set_late_apart(batch: pa.RecordBatch, time: str, watermark: int | None) -> Punctual:
+def split_late(batch: pa.RecordBatch, time: str, watermark_us: int | None) -> SplitRows:
     """Split `batch` into rows that may join and rows that came too late."""
     column = batch.column(time)
     times = integers(column)
     if column.null_count == 0:
         newest = int(times.max()) if len(times) else None
-        if watermark is None or not len(times) or int(times.min()) >= watermark:
-            return Punctual(batch, times, None, newest)
-        on_time = times >= watermark
+        if watermark_us is None or not len(times) or int(times.min()) >= watermark_us:
+            return SplitRows(batch, times, None, newest)
+        on_time = times >= watermark_us
     else:
         known = pc.is_valid(column).to_numpy(zero_copy_only=False)
         newest = int(times[known].max()) if known.any() else None
-        on_time = known if watermark is None else known & (times >= watermark)
+        on_time = known if watermark_us is None else known & (times >= watermark_us)
     keep = np.flatnonzero(on_time)
     late = take(batch, np.flatnonzero(~on_time))
-    return Punctual(take(batch, keep), times[keep], late if late.num_rows else None, newest)
+    return SplitRows(take(batch, keep), times[keep], late if late.num_rows else None, newest)
 
 
-def prepare(punctual: Punctual, leaf: LeafPort) -> pa.RecordBatch:
+def prepare(split: SplitRows, leaf: LeafPort) -> pa.RecordBatch:
     """The rows of `leaf`'s port, sorted by hash."""
-    batch = punctual.rows.rename_columns([f"{leaf.alias}.{name}" for name in punctual.rows.schema.names])
+    batch = split.rows.rename_columns([f"{leaf.alias}.{name}" for name in split.rows.schema.names])
     names, arrays = list(batch.schema.names), list(batch.columns)
     names.append(time_field(leaf.alias))
-    arrays.append(pa.array(punctual.times))
+    arrays.append(pa.array(split.times))
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     mask = matches(leaf.filters, batch)
     if mask is not None and not mask.all():

@@ -29,22 +29,24 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.indexed import Indexed
-from watersmeet.kernel.prepare import cut, keyed, prepare, set_late_apart
+from watersmeet.kernel.prepare import cut, keyed, prepare, split_late
 from watersmeet.kernel.rows import Int64Array, concat, merge_sorted, take
 from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
+from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import STANDARD
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.plan.layout import lay_out
-from watersmeet.plan.physical import Node, PhysicalPlan, Stage
+from watersmeet.plan.physical import Node, PhysicalPlan
 from watersmeet.plan.tree import mjoin
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.checkpoint import in_memory
-from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
-from watersmeet.runtime.local_sources import RowsSource
+from watersmeet.runtime.local.executor import MemoryResults
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import RowsSource
 
 BATCH_ROWS = 20_000
 BATCHES = 8
@@ -146,9 +148,7 @@ def _plan_of(text: str) -> PhysicalPlan:
 
 
 def _node(plan: PhysicalPlan) -> Node:
-    stage = plan.stages[0]
-    assert isinstance(stage, Stage)
-    return stage.nodes[0]
+    return next(iter(plan.operators.values()))
 
 
 def _rows(number: int, parity: int, rows: int) -> pa.RecordBatch:
@@ -165,9 +165,9 @@ def _run(plan: PhysicalPlan, batches: int = BATCHES, rows: int = BATCH_ROWS) -> 
         name: RowsSource(plan.query.input(name).stream, [_rows(number, parity, rows) for number in range(batches)])
         for parity, name in enumerate("AB")
     }
-    run = LocalRun(plan, in_memory(plan.query, plan.tree, Routing.even(30, 1)), MemoryResults())
+    run = LocalRun(plan, in_memory(plan.query, plan.spec, Placement(1, 30)), MemoryResults())
     try:
-        return _seconds(lambda: run_batches(run, sources, lambda record: None))
+        return _seconds(lambda: run.batches(sources))
     finally:
         run.close()
 
@@ -197,7 +197,7 @@ def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, values: Int64Arra
     """Rows as they arrive at the port of an input, hashed and sorted."""
     batch = pa.RecordBatch.from_arrays(list(map(pa.array, (keys, values, times))), schema=_SCHEMA)
     leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
-    return prepare(set_late_apart(batch, "ts", None), leaf)
+    return prepare(split_late(batch, "ts", None), leaf)
 
 
 def _send_seconds(plan: PhysicalPlan) -> float:

@@ -18,8 +18,8 @@ from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything, collect_files
-from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.identity import identify, refuse_other_query
+from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest, Track
 from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments
 from watersmeet.state.segment_table import SegmentTable
@@ -96,7 +96,8 @@ class Checkpoint:
         with self._turn:
             if self._closed:
                 raise StateConflictError(
-                    "the run has ended", detail="It has let go of its checkpoint, and can change nothing there any more."
+                    "the run has ended",
+                    detail="It has let go of its checkpoint, and can change nothing there any more.",
                 )
             return self.table.commit(requirements, updates, consequences)
 
@@ -121,6 +122,12 @@ class Checkpoint:
             self._closed = True
             if self._lock is not None:
                 self._lock.release()
+
+
+def newest_manifest(folders: CheckpointFolders) -> Manifest | None:
+    """What a checkpoint holds, to look at; None if there is none."""
+    table = FileTable.open(folders.state)
+    return None if table is None else table.manifest
 
 
 def first_manifest(query: Query, spec: PlanSpec, placement: Placement, why: str = "") -> Manifest:

@@ -52,7 +52,7 @@ def commit_batch(
     )
     updates: list[Update] = [
         *pending,
-        *(AdvanceStream(report.stream, report.newest_us, report.rows, report.late, report.files) for report in streams),
+        *(_advance(report) for report in streams),
         *(AddSegment(segment) for task in tasks for segment in task.added),
         *(ReleaseGroups(name, groups) for task in tasks for name, groups in task.released),
         FinishBatch(
@@ -71,6 +71,12 @@ def commit_batch(
         [AtVersion(context.manifest.version), AfterBatch(before)],
         updates,
         lambda after: expire(context.plan, after, marks, context.ledgers),
+    )
+
+
+def _advance(report: StreamReport) -> AdvanceStream:
+    return AdvanceStream(
+        report.stream, report.newest_us, report.rows, report.late, report.files, report.ignored_before_us
     )
 
 

@@ -19,7 +19,7 @@ from watersmeet import faults
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import Decision, Work, for_people
 from watersmeet.adapt.effects import Effects
-from watersmeet.adapt.policy import Moment
+from watersmeet.adapt.outlook import Moment
 from watersmeet.model.ids import DeliveryId
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.checkpoint import Checkpoint

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.settings import MemorySettings
+from watersmeet.config import Job
 from watersmeet.model.placement import Placement
 from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.plan.layout import lay_out_spec
@@ -42,6 +43,12 @@ class RunSettings:
     memory: MemorySettings = MemorySettings()  # noqa: RUF009 - frozen
     slots: int = DEFAULT_SLOTS
     groups: int = DEFAULT_GROUPS
+
+
+def settings_of(job: Job) -> RunSettings:
+    """The settings in a job file."""
+    plan = PlanSettings(job.adapt.plan, job.stats, job.run.limits)
+    return RunSettings(plan, job.memory, job.run.slots, job.run.groups)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ class StreamReport:
     newest_us: int | None = None
     oldest_us: int | None = None
     late_files: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
+    files: tuple[tuple[str, int], ...] = ()  # with the time that each was modified
+    ignored_before_us: int = 0  # from now on, files that are older are passed over
 
     def plus(self, other: StreamReport) -> StreamReport:
         """Both parts together."""
@@ -40,6 +41,7 @@ class StreamReport:
             oldest_us=min(oldest, default=None),
             late_files=self.late_files + other.late_files,
             files=self.files + other.files,
+            ignored_before_us=max(self.ignored_before_us, other.ignored_before_us),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -47,7 +49,8 @@ class StreamReport:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamReport:
-        return cls(**{**data, "late_files": tuple(data["late_files"]), "files": tuple(data["files"])})
+        files = tuple((name, time) for name, time in data["files"])
+        return cls(**{**data, "late_files": tuple(data["late_files"]), "files": files})
 
 
 @dataclass(frozen=True)

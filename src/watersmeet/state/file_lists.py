@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from watersmeet.errors import ResourceError
 from watersmeet.state.files import Folder
@@ -24,43 +24,48 @@ class FilesRead:
 
     def __init__(self, folder: Folder | None, manifest: Manifest) -> None:
         self._folder = folder
-        self._names = {stream: set(self._load(progress)) for stream, progress in manifest.streams.items()}
+        self._names: dict[str, set[str]] = {}
+        for stream, progress in manifest.streams.items():
+            self.add(stream, self._load(progress))
 
     def of(self, stream: str) -> Container[str]:
         return self._names.get(stream, set())
 
-    def add(self, stream: str, names: tuple[str, ...]) -> None:
-        self._names.setdefault(stream, set()).update(names)
+    def add(self, stream: str, files: Iterable[tuple[str, int]]) -> None:
+        self._names.setdefault(stream, set()).update(name for name, _ in files)
 
     def roll(self, manifest: Manifest) -> Iterator[ListFiles]:
-        """Write lists for streams with many names in the manifest; the updates to commit for it."""
+        """Write lists for streams with many names in the manifest; the updates to commit for it.
+
+        Names of files that are too old to be looked at again are left out.
+        """
         for stream, progress in manifest.streams.items():
             if len(progress.files) > LISTED:
                 joined = _alike(progress, len(progress.files))
-                names = [*(name for entry in joined for name in self._read(entry)), *progress.files]
+                files = [*(entry for name in joined for entry in self._read(name)), *progress.files]
+                kept = [(name, time) for name, time in files if time >= progress.ignored_before_us]
+                self._names[stream] -= {name for name, time in files if time < progress.ignored_before_us}
                 list_name = f"{uuid.uuid4().hex}.json"
                 if self._folder is not None:
-                    content = json.dumps(names).encode()
-                    self._folder.put_if_absent(list_name, content)
-                yield ListFiles(stream, list_name, len(names), tuple(joined))
+                    self._folder.put_if_absent(list_name, json.dumps(kept).encode())
+                yield ListFiles(stream, list_name, len(kept), len(progress.files), tuple(joined))
 
-    def _load(self, progress: StreamProgress) -> Iterator[str]:
+    def _load(self, progress: StreamProgress) -> Iterator[tuple[str, int]]:
         yield from progress.files
         for name, _ in progress.file_lists:
             yield from self._read(name)
 
-    def _read(self, name: str) -> list[str]:
+    def _read(self, name: str) -> list[tuple[str, int]]:
         if self._folder is None:
             return []
         try:
-            names: list[str] = json.loads(self._folder.read(name))
-        except (FileNotFoundError, ValueError) as error:
+            return [(file, time) for file, time in json.loads(self._folder.read(name))]
+        except (FileNotFoundError, ValueError, TypeError) as error:
             raise ResourceError(
                 f'the list "{name}" of files that were read is missing or damaged',
                 detail=f"{self._folder.path(name)}: {error}.",
                 hint="Restore the file from a backup, or start again with a new checkpoint.",
             ) from None
-        return names
 
 
 def _alike(progress: StreamProgress, length: int) -> list[str]:

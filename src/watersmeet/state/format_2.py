@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from watersmeet.errors import CheckpointError
+from watersmeet.kernel.window import NEVER
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
 from watersmeet.model.placement import Placement
@@ -26,7 +27,7 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.layout.walk import state_name
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import Orders, PlanSpec, joins_of, spec_of
+from watersmeet.plan.spec import Orders, joins_of, spec_of
 from watersmeet.plan.tree import Join, parse_tree, shared_keys
 from watersmeet.state.files import Folder
 from watersmeet.state.identity import digest_2, identify, refuse_other_query
@@ -258,8 +259,14 @@ def _segment(data: Mapping[str, Any]) -> Segment:
 
 
 def _stream(data: Mapping[str, Any]) -> dict[str, Any]:
-    files = list(data["files"])
-    return {"newest_us": data["newest"], "rows": data["rows"], "late": data["late"], "files": files, "file_lists": []}
+    return {
+        "newest_us": data["newest"],
+        "rows": data["rows"],
+        "late": data["late"],
+        "files": [[name, NEVER] for name in data["files"]],  # when they were modified is not known: never too old
+        "file_lists": [],
+        "ignored_before_us": 0,
+    }
 
 
 def _record(batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,14 +52,16 @@ class Track:
 class StreamProgress:
     """How far a stream has come: the largest event time seen, and, for a local source, the files that were read.
 
-    The names of files are in `file_lists`, which lie beside the segments, and of the last ones in `files`.
+    The names of files, with the times that they were modified, are in `file_lists`, which lie beside the segments, and
+    of the last ones in `files`. Files that were modified before `ignored_before_us` are passed over from now on.
     """
 
     newest_us: int | None = None
     rows: int = 0
     late: int = 0
-    files: tuple[str, ...] = ()
+    files: tuple[tuple[str, int], ...] = ()
     file_lists: tuple[tuple[str, int], ...] = ()  # the name of each list, and how many files it names
+    ignored_before_us: int = 0
 
     def watermark_us(self, lateness_us: int) -> int | None:
         return None if self.newest_us is None else self.newest_us - lateness_us
@@ -74,8 +76,8 @@ class StreamProgress:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamProgress:
-        lists = tuple((name, count) for name, count in data["file_lists"])
-        return cls(**{**data, "files": tuple(data["files"]), "file_lists": lists})
+        files = tuple((name, time) for name, time in data["files"])
+        return cls(**{**data, "files": files, "file_lists": tuple((name, count) for name, count in data["file_lists"])})
 
 
 @dataclass(frozen=True)

@@ -153,26 +153,34 @@ class CoolGroups:
 
 @dataclass(frozen=True)
 class AdvanceStream:
-    """`rows` more rows were read (from `files`), `late` of them late; `newest_us` is the largest event time of them."""
+    """`rows` more rows were read, `late` of them late; `newest_us` is the largest event time of them.
+
+    They came from `files`, each with the time that it was modified; older ones than `ignored_before_us` are passed over.
+    """
 
     stream: str
     newest_us: int | None
     rows: int
     late: int
-    files: tuple[str, ...] = ()
+    files: tuple[tuple[str, int], ...] = ()
+    ignored_before_us: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AdvanceStream:
-        return cls(**{**data, "files": tuple(data["files"])})
+        return cls(**{**data, "files": tuple((name, time) for name, time in data["files"])})
 
 
 @dataclass(frozen=True)
 class ListFiles:
-    """The first `count` names of files that a stream has read are in a list now, which takes the place of `replaced`."""
+    """The first `moved` names of files that a stream has read have moved on to a list.
+
+    It has `count` of them, with those of the lists that it takes the place of.
+    """
 
     stream: str
     name: str
     count: int
+    moved: int
     replaced: tuple[str, ...] = ()
 
     @classmethod
@@ -364,7 +372,9 @@ def _(update: CloseGroups, draft: Draft) -> None:
 
 @apply.register
 def _(update: CoolGroups, draft: Draft) -> None:
-    draft.segments.turn_cold(draft.segments.active(update.state)[update.segment], update.groups, LIVE)
+    segment = draft.segments.active(update.state).get(update.segment)
+    if segment is not None:  # what is left of it may have had no rows, and have gone
+        draft.segments.turn_cold(segment, update.groups, LIVE)
 
 
 @apply.register
@@ -377,6 +387,7 @@ def _(update: AdvanceStream, draft: Draft) -> None:
         rows=before.rows + update.rows,
         late=before.late + update.late,
         files=before.files + update.files,
+        ignored_before_us=max(before.ignored_before_us, update.ignored_before_us),
     )
 
 
@@ -384,9 +395,8 @@ def _(update: AdvanceStream, draft: Draft) -> None:
 def _(update: ListFiles, draft: Draft) -> None:
     before = draft.streams[update.stream]
     kept = tuple(entry for entry in before.file_lists if entry[0] not in update.replaced)
-    listed = update.count - sum(count for name, count in before.file_lists if name in update.replaced)
     draft.streams[update.stream] = replace(
-        before, files=before.files[listed:], file_lists=(*kept, (update.name, update.count))
+        before, files=before.files[update.moved :], file_lists=(*kept, (update.name, update.count))
     )
 
 

@@ -14,9 +14,8 @@ from typing import ClassVar
 
 from watersmeet.adapt.decisions import CloseLive, Decision, ExpectResults, MergeGroup
 from watersmeet.adapt.estimates import kept_bytes, owed_by
-from watersmeet.adapt.outlook import Outlook, Signal
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.merge.clean_up import clean_up
-from watersmeet.adapt.policy import Moment
 
 CLEAN_UP_BYTES = 256 << 20  # in the place of a budget, where there is none
 
@@ -51,8 +50,7 @@ class CleanUpAll:
         chosen: list[MergeGroup] = []
         for entry in lowest:
             found = cold[entry.operator, entry.group]
-            live_group = view.live(*found.key)
-            whole = found if live_group is None else found.and_live(live_group.rows, live_group.size_bytes)
+            whole = found.and_live(view.live(*found.key))
             emitted = owed_by(whole)
             left -= whole.bytes + kept * emitted
             if chosen and left < 0:

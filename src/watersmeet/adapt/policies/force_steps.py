@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from watersmeet.adapt.decisions import Decision, MergeGroup, SpillGroups
-from watersmeet.adapt.outlook import Outlook, Signal
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
-from watersmeet.adapt.policy import Moment
 from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, ForcedStep, LabelledGroup, MemorySettings
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.ids import GroupKey

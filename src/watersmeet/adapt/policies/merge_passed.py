@@ -17,8 +17,7 @@ from typing import ClassVar
 
 from watersmeet.adapt.decisions import Decision, MergeGroup
 from watersmeet.adapt.estimates import kept_bytes, owed_by
-from watersmeet.adapt.outlook import Outlook, Signal
-from watersmeet.adapt.policy import Moment
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
 
 AT_ONCE = 0.25  # of the budget: what the merges of one batch may read and leave in memory above
 

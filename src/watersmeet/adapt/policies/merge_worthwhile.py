@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from watersmeet.adapt.decisions import Decision
-from watersmeet.adapt.outlook import Outlook, Signal
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.merge.state_manager import MergePace, choose_merge
-from watersmeet.adapt.policy import Moment
 
 # Cold rows that a merge reads a second. Sources hand rows over when they are asked, so no buffer overruns.
 PACE = MergePace(disk_rows=2_000_000.0)

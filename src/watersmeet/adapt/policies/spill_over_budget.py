@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from watersmeet.adapt.decisions import CannotSpill, Decision
-from watersmeet.adapt.outlook import Outlook, Signal
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
-from watersmeet.adapt.policy import Moment
 from watersmeet.adapt.settings import OFF, MemorySettings
 
 

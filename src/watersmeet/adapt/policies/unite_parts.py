@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from watersmeet.adapt.decisions import Decision, UniteParts
-from watersmeet.adapt.outlook import Outlook, Signal
-from watersmeet.adapt.policy import Moment
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.model.ids import SegmentId
 from watersmeet.state.compaction import Candidate, choose_merges
 

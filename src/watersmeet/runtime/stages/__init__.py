@@ -26,9 +26,7 @@ KINDS: dict[type, Callable[[StageTask, Arrived], Outcome]] = {
 }
 
 
-def run_stage(
-    context: StageContext, slot: int, arrived: Arrived, segments: Segments, results: ResultWriter
-) -> Outcome:
+def run_stage(context: StageContext, slot: int, arrived: Arrived, segments: Segments, results: ResultWriter) -> Outcome:
     """Run the stage of `context` for `slot` on what has `arrived`."""
     faults.reach("in-task")
     kind = type(context.stage)

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from watersmeet.adapt.decisions import MergeGroup
 from watersmeet.adapt.estimates import global_share, owed_by
-from watersmeet.adapt.view import ColdView, MemoryView
+from watersmeet.adapt.view import MemoryView
 
 
 def clean_up(view: MemoryView) -> tuple[MergeGroup, ...]:
     """All groups with something to merge, in the order of merging."""
     found = []
     for cold in view.cold:
-        whole = _with_live(view, cold)
+        whole = cold.and_live(view.live(cold.operator, cold.group))
         if whole.generations < 2:
             continue
         owed = owed_by(whole) * global_share(view, cold.operator, cold.group)
@@ -32,11 +32,3 @@ def clean_up(view: MemoryView) -> tuple[MergeGroup, ...]:
         reason = f"{whole.generations} generations with {whole.bytes} bytes owe about {owed:.4g} results of the query"
         found.append((place, -owed / max(1, whole.bytes), cold.group, MergeGroup(cold.operator, cold.group, reason)))
     return tuple(entry[-1] for entry in sorted(found, key=lambda entry: entry[:-1]))
-
-
-def _with_live(view: MemoryView, cold: ColdView) -> ColdView:
-    """The generations of a group, the live one among them where there is one."""
-    live = view.live(cold.operator, cold.group)
-    if live is None or not (any(live.rows) or live.size_bytes):
-        return cold
-    return cold.and_live(live.rows, live.size_bytes)

@@ -1,0 +1,30 @@
+"""The policies in force, in one visible place."""
+
+from __future__ import annotations
+
+from watersmeet.adapt.policies.clean_up_all import CleanUpAll
+from watersmeet.adapt.policies.force_steps import ForceSteps
+from watersmeet.adapt.policies.merge_passed import MergePassed
+from watersmeet.adapt.policies.merge_worthwhile import MergeWorthwhile
+from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
+from watersmeet.adapt.policies.unite_parts import UniteColdParts
+from watersmeet.adapt.policy import Policy
+from watersmeet.adapt.settings import OFF, MemorySettings
+from watersmeet.plan.physical import PhysicalPlan
+
+
+def policies_for(settings: MemorySettings, plan: PhysicalPlan) -> tuple[Policy, ...]:
+    """What a run with these settings asks, in this order."""
+    merging: tuple[Policy, ...] = ()
+    if settings.merge != OFF and settings.watched:
+        merging = (
+            MergeWorthwhile(),
+            MergePassed(settings.budget_bytes),  # after it: what pays goes first
+        )
+    return (
+        ForceSteps.of(settings, plan),  # first: what is forced before a batch is part of what the others see
+        SpillOverBudget.of(settings),
+        *merging,
+        CleanUpAll(settings.budget_bytes),
+        UniteColdParts(),  # last: it looks at what the others leave
+    )

@@ -1,0 +1,72 @@
+"""Runs a job file in this process, without a JVM."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable
+
+from watersmeet.config import Job
+from watersmeet.lang.binder import bind
+from watersmeet.runtime.checkpoint import CheckpointFolders, refuse_made_on_spark
+from watersmeet.runtime.clock import Clock
+from watersmeet.runtime.events import Report, note_to
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import FileSource, LocalSource
+from watersmeet.runtime.opening import OpenRun, open_run, settings_of
+from watersmeet.runtime.outputs import Outputs
+
+
+def run_job(
+    job: Job,
+    report: Report,
+    stopped: Callable[[], bool] = lambda: False,
+    clock: Clock | None = None,
+    drain: bool = False,
+) -> None:
+    """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch.
+
+    With `drain`, a run that is stopped emits what it owes first.
+    """
+    query = bind(job.query, job.streams())
+    folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint, job.run.cache)
+    owner = uuid.uuid4().hex if folders is None else folders.home.path()
+    outputs = Outputs.of(job.sink.format, job.sink.path, job.sink.late, owner)
+    if folders is not None:
+        refuse_made_on_spark(folders)
+    run = open_run(query, settings_of(job), folders, outputs.waiting_folders, note=note_to(report))
+    try:
+        sources = _open_sources(job, run)
+        if folders is None:
+            for folder in outputs.waiting_folders:
+                folder.make()
+        local = LocalRun(
+            run.plan,
+            run.checkpoint,
+            outputs.writer,
+            controller=run.controller,
+            late=outputs.late_waiting,
+            deliver=outputs.deliver,
+            report=report,
+            clock=clock,
+        )
+        try:
+            for _ in local.batches(sources, job.run.trigger, stopped, drain):
+                pass
+        finally:
+            local.close()
+    finally:
+        run.close()
+        if folders is None:
+            for folder in outputs.waiting_folders:
+                shutil.rmtree(folder.path(), ignore_errors=True)
+
+
+def _open_sources(job: Job, run: OpenRun) -> dict[str, LocalSource]:
+    sources: dict[str, LocalSource] = {}
+    for name in run.plan.streams:
+        source, progress = job.sources[name], run.checkpoint.manifest.streams.get(name)
+        assert source.path is not None, "the job file was checked"
+        ignored = 0 if progress is None else progress.ignored_before_us
+        sources[name] = FileSource(job.streams()[name], source.path, source.format, source.options, ignored)
+    return sources

@@ -1,0 +1,46 @@
+"""The loop of the local runtime: pulls batches from its sources and hands them to the driver until it is to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+
+from watersmeet.runtime.clock import Clock, WallClock
+from watersmeet.runtime.driver import Driver
+from watersmeet.runtime.local.executor import SourceBatches
+from watersmeet.runtime.local.sources import LocalSource
+from watersmeet.state.manifest import Manifest
+
+
+def run_batches(
+    driver: Driver[SourceBatches],
+    sources: Mapping[str, LocalSource],
+    trigger: timedelta | None = None,
+    clock: Clock | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+    drain: bool = False,
+) -> Iterator[Manifest]:
+    """Run batches until the sources are empty (or for ever, with a `trigger`); a manifest after each batch and round.
+
+    What an earlier run committed and perhaps did not deliver is delivered first. Where the sources have come to their
+    end, and with `drain` also where the run is stopped, everything owed is emitted.
+    """
+    clock = clock or WallClock()
+    driver.begin()
+    ended = False
+    while not stopped():
+        started = clock.now()
+        files = driver.checkpoint.files
+        pulled = {name: batch for name, source in sources.items() if (batch := source.pull(files.of(name))) is not None}
+        if pulled:
+            yield driver.run_batch(pulled)
+        elif trigger is None:
+            drain = ended = True
+            break
+        elif driver.run_idle():
+            yield driver.manifest
+        if trigger is not None:
+            clock.sleep(trigger.total_seconds() - (clock.now() - started))
+    while drain and driver.drain_step(ended):
+        yield driver.manifest
+    driver.end()

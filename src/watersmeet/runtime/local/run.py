@@ -1,0 +1,65 @@
+"""A run in this process, put together from its parts: a plan, a checkpoint, policies, threads and a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+
+from watersmeet.adapt.controller import Controller
+from watersmeet.adapt.settings import MemorySettings
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.checkpoint import Checkpoint
+from watersmeet.runtime.clock import Clock, WallClock
+from watersmeet.runtime.driver import Deliver, Driver
+from watersmeet.runtime.events import Report, silent
+from watersmeet.runtime.local.executor import LocalExecutor, SourceBatches
+from watersmeet.runtime.local.loop import run_batches
+from watersmeet.runtime.local.sources import LocalSource
+from watersmeet.runtime.stages import ResultWriter
+from watersmeet.state.files import Folder
+from watersmeet.state.manifest import Delivery, Manifest
+
+
+def leave_undelivered(delivery: Delivery) -> None:
+    """For results that their writer hands over itself."""
+
+
+class LocalRun:
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        checkpoint: Checkpoint,
+        results: ResultWriter,
+        memory: MemorySettings | None = None,
+        controller: Controller | None = None,
+        late: Folder | None = None,
+        deliver: Deliver = leave_undelivered,
+        report: Report = silent,
+        clock: Clock | None = None,
+    ) -> None:
+        self.plan = plan
+        self.checkpoint = checkpoint
+        self.controller = controller or Controller(plan, checkpoint.manifest.placement.groups, memory)
+        self._clock = clock or WallClock()
+        self._executor = LocalExecutor(plan, checkpoint.segments, results, late)
+        self.driver: Driver[SourceBatches] = Driver(
+            plan, checkpoint, self.controller, self._executor, deliver, report, self._clock
+        )
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.checkpoint.manifest
+
+    def batches(
+        self,
+        sources: Mapping[str, LocalSource],
+        trigger: timedelta | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+        drain: bool = False,
+    ) -> Iterator[Manifest]:
+        """Run batches from `sources`: see `loop.py`."""
+        return run_batches(self.driver, sources, trigger, self._clock, stopped, drain)
+
+    def close(self) -> None:
+        self._executor.close()
+        self.checkpoint.close()
