@@ -1,4 +1,4 @@
-"""The controller: at each moment takes one consistent look, asks every policy, settles conflicts, says what comes of it.
+"""The controller: at each moment takes one consistent look, asks every policy, and says what comes of it.
 
 Pure but for the ledgers, which it keeps up from version to version; it commits nothing. The driver does, and hands the
 work to the tasks.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.effects import Effects, effects_of, settle
-from watersmeet.adapt.outlook import Facts, Outlook
 from watersmeet.adapt.in_force import policies_for
+from watersmeet.adapt.outlook import Facts, Outlook
 from watersmeet.adapt.policies.force_steps import check_steps
 from watersmeet.adapt.policy import Moment, Policy
 from watersmeet.adapt.settings import MemorySettings

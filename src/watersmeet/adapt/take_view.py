@@ -119,9 +119,10 @@ def _cold_groups(
     cooled_bytes = sum((bucket.bytes_by_group for bucket in cooled if bucket is not None), nothing)
     until = horizons_us.get(node.name)
     passed = np.zeros(ledger.groups, dtype=bool)
-    for generation in ledger.closed.values() if until is not None else ():
-        if generation.last_expiry_us <= until:
-            passed |= generation.there
+    if until is not None:
+        for generation in ledger.closed.values():
+            if generation.last_expiry_us <= until:
+                passed |= generation.there
     keys = ledger.keys.distinct
     for group in np.flatnonzero(ledger.closed_groups).tolist():
         yield ColdView(

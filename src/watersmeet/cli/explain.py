@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from watersmeet.cli.terminal import tell
-from watersmeet.config import Job, load_job
+from watersmeet.config import load_job
 from watersmeet.draw.explain import explain_json, explain_text
 from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError
@@ -16,12 +16,8 @@ from watersmeet.lang.binder import bind
 from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import graph_of
 from watersmeet.plan.layout import lay_out_spec
-from watersmeet.plan.query import Query
-from watersmeet.plan.spec import PlanSpec
-from watersmeet.runtime.checkpoint import CheckpointFolders, newest_manifest
-from watersmeet.runtime.opening import settings_of
-from watersmeet.runtime.planning import choose_spec, recorded_spec
-from watersmeet.state.identity import identify
+from watersmeet.runtime.checkpoint import CheckpointFolders
+from watersmeet.runtime.opening import plan_ahead, settings_of
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
@@ -48,7 +44,8 @@ def add_parser(subparsers: SubParsers) -> None:
 def explain(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
     query = bind(job.query, job.streams())
-    spec, chosen = _plan(job, query)
+    folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint)
+    spec, chosen = plan_ahead(query, settings_of(job), folders, tell)
     plan = lay_out_spec(query, spec)
     if args.json:
         content = explain_json(plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured)
@@ -65,16 +62,6 @@ def explain(args: argparse.Namespace) -> int:
     else:
         print(explain_text(plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured), end="")
     return 0
-
-
-def _plan(job: Job, query: Query) -> tuple[PlanSpec, ChosenPlan]:
-    """The plan that a run of the job has: that of its checkpoint, if there is one of this query."""
-    settings = settings_of(job)
-    if job.run.checkpoint is not None:
-        manifest = newest_manifest(CheckpointFolders(job.run.checkpoint))
-        if manifest is not None and manifest.query.digest == identify(query).digest:
-            return recorded_spec(query, settings.plan, manifest, tell)
-    return choose_spec(query, settings.plan, settings.memory.watched, tell)
 
 
 def _write_picture(file: str, picture: str, job: str) -> None:

@@ -153,7 +153,7 @@ def _batch_text(manifest: Manifest) -> str:
 def _slot_rows(manifest: Manifest) -> list[tuple[str, ...]]:
     """The groups of each slot, for each partitioning that has been placed, and for all others."""
     placement = manifest.placement
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name in (*placement.owners, ""):
         for slot in range(placement.slots):
             groups = placement.of(Partitioning(name)).owned_by(slot)

@@ -1,7 +1,7 @@
 """What the groups of an operator have earned: figures by group that spill and merge policies go by. Plain JSON.
 
-Totals count since the live generation of a group was opened. Recent figures are what a smoothing method (`smoothing.py`)
-makes of the observations of single batches; for that it may keep several of them.
+Totals count since the live generation of a group was opened. Recent figures are what a smoothing method
+(`smoothing.py`) makes of the observations of single batches; for that it may keep several of them.
 """
 
 from __future__ import annotations

@@ -19,5 +19,8 @@ DeliveryId = NewType("DeliveryId", int)  # what `foreachBatch` is given; only ev
 
 GroupKey = tuple[OperatorName, int]  # an operator, and the number of a group of its partitioning
 
+NO_SEGMENT = SegmentId("")
+FIRST_DELIVERY = DeliveryId(0)
+
 LIVE = Generation(-1)  # of expired rows that went cold with the generation that new rows still enter
 UNITED = Generation(0)  # that a merge has made; those that spills close are numbered from 1

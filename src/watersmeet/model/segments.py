@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
+from watersmeet.model.ids import LIVE, NO_SEGMENT, Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, count_groups, expand_ranges, intersect_ranges, subtract_ranges
 
 Counts = npt.NDArray[np.int64]  # by group
@@ -20,8 +20,8 @@ Counts = npt.NDArray[np.int64]  # by group
 class Segment:
     """An immutable file of rows of one state, sorted by hash, with the groups that it still stands for.
 
-    A group can leave a segment (merged into another, or expired) while the file stays as it is for the others. `written`
-    are the groups that the file was written with, and `group_rows` and `group_keys` the rows and the distinct hashes of
+    A group can leave a segment (merged into another, or expired) while the file stays as it is for the others.
+    `written` are the groups that the file was written with, and `group_rows` and `group_keys` the rows and the distinct hashes of
     each of them; where these are missing, groups are taken to be of one size.
     `tier` is "active" (probed by every batch, counted against the budget) or "cold" (read by merges only). Active rows
     are of the live generation of their groups; a cold segment says its `generation`, which is `LIVE` for rows that went
@@ -46,7 +46,7 @@ class Segment:
     tier: str = "active"
     group_rows: tuple[int, ...] = ()
     group_keys: tuple[int, ...] = ()
-    part_of: SegmentId = SegmentId("")  # the entry that the file began as, where that is another one
+    part_of: SegmentId = NO_SEGMENT  # the entry that the file began as, where that is another one
 
     @property
     def file(self) -> SegmentId:

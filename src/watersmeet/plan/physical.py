@@ -58,7 +58,7 @@ class State:
     fields: Fields
     windows: tuple[tuple[str, int], ...]  # (time field, width in microseconds) of each windowed input in it
     outside: tuple[str, ...]  # names of the streams whose future rows may still join with these
-    partitioning: Partitioning = Partitioning("")
+    partitioning: Partitioning
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -1,7 +1,7 @@
 """One run's hold on a checkpoint: the lock, the table and the segments; the one door for every commit.
 
-Layout under the checkpoint folder: `lock`, `state/` (ours, see `state/table.py`) and `spark/` (Spark's own). Whoever has
-a `Checkpoint` owns what lies there until it is closed; after that nothing can be committed through it any more.
+Layout under the checkpoint folder: `lock`, `state/` (ours, see `state/table.py`) and `spark/` (Spark's own). Whoever
+has a `Checkpoint` owns what lies there until it is closed; after that nothing can be committed through it any more.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ finds what may not have been delivered, and delivers it again, the oldest first,
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -199,7 +199,7 @@ class Driver(Generic[SourceT]):
             self._commit(rolled)
         self.checkpoint.tidy()
 
-    def _commit(self, updates: list[Update] | tuple[Update, ...]) -> None:
+    def _commit(self, updates: Sequence[Update]) -> None:
         changed = self._learned != self.manifest.learned
         learn = [Learn(self._learned)] if changed and not any(isinstance(u, Learn) for u in updates) else []
         self.checkpoint.commit([AtVersion(self.manifest.version)], [*self._marks(), *updates, *learn])

@@ -15,18 +15,21 @@ from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
+from watersmeet.plan.spec import PlanSpec
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
     CheckpointFolders,
     first_manifest,
     hold,
     in_memory,
+    newest_manifest,
     refuse_unfit,
     set_slots,
 )
 from watersmeet.runtime.planning import PlanSettings, choose_spec, recorded_spec, silent_note
 from watersmeet.runtime.upgrading import open_table
 from watersmeet.state.files import Folder
+from watersmeet.state.identity import identify
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import FileTable
@@ -102,6 +105,17 @@ def open_run(
     except BaseException:
         lock.release()
         raise
+
+
+def plan_ahead(
+    query: Query, settings: RunSettings, folders: CheckpointFolders | None, note: Callable[[str], None] = silent_note
+) -> tuple[PlanSpec, ChosenPlan]:
+    """The plan that a run would have: that of its checkpoint, if there is one of this query. Changes nothing."""
+    if folders is not None:
+        manifest = newest_manifest(folders)
+        if manifest is not None and manifest.query.digest == identify(query).digest:
+            return recorded_spec(query, settings.plan, manifest, note)
+    return choose_spec(query, settings.plan, settings.memory.watched, note)
 
 
 def _opened(

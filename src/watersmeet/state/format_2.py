@@ -157,7 +157,7 @@ class _Replayed:
             self.segments[cold.id] = cold
 
     def _AdvanceStream(self, stream: str, newest: int | None, rows: int, late: int, files: list[str]) -> None:
-        nothing = {"newest": None, "rows": 0, "late": 0, "files": []}
+        nothing: dict[str, Any] = {"newest": None, "rows": 0, "late": 0, "files": []}
         entry = self.data["streams"].setdefault(stream, nothing)
         known = [time for time in (entry["newest"], newest) if time is not None]
         entry["newest"] = max(known, default=None)
@@ -210,7 +210,7 @@ class _Replayed:
             "rows_late": data["rows_late"],
             "decisions": [self._decision(plan, entry) for entry in data["decisions"]],
             "measured": data["measured"],
-            "figures": {plan.labels[label]: entry.to_json() for label, entry in self.figures.items()},  # type: ignore[index]
+            "figures": {plan.labels[label]: entry.to_json() for label, entry in self.figures.items()},
             "learned": {"batch_seconds": 1.0, "come_true": {}, "expected": None},
         }
 
@@ -235,7 +235,7 @@ class _Replayed:
 
     def _decision(self, plan: PhysicalPlan, entry: Mapping[str, Any]) -> dict[str, Any]:
         def name(label: Any) -> str:
-            return plan.labels.get(label, label)
+            return str(plan.labels.get(label, label))
 
         changed = dict(entry)
         if "groups" in changed:

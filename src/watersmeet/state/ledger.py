@@ -46,12 +46,12 @@ class GenerationRows:
     @cached_property
     def products(self) -> Floats:
         """Combinations of one row from each input."""
-        return np.prod(self.rows.astype(np.float64), axis=0)
+        return np.asarray(np.prod(self.rows.astype(np.float64), axis=0))
 
     @cached_property
     def there(self) -> Flags:
         """Where it has any row."""
-        return self.rows.any(axis=0)
+        return np.asarray(self.rows.any(axis=0))
 
     @cached_property
     def bytes(self) -> Floats:
@@ -60,7 +60,7 @@ class GenerationRows:
     @cached_property
     def times_us(self) -> Counts:
         """A time that none of its results is older than; `NEVER` where it has no rows."""
-        return np.min(np.stack([bucket.times_by_group for bucket in self.buckets if bucket is not None]), axis=0)
+        return np.stack([bucket.times_by_group for bucket in self.buckets if bucket is not None]).min(axis=0)
 
     @cached_property
     def last_expiry_us(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from watersmeet.model.group_figures import GroupFigures
-from watersmeet.model.ids import DeliveryId, OperatorName
+from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName
 from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
@@ -139,7 +139,7 @@ class Manifest:
     streams: Mapping[str, StreamProgress] = field(default_factory=dict)
     batch: BatchRecord | None = None
     undelivered: tuple[Delivery, ...] = ()  # the oldest first
-    next_delivery: DeliveryId = DeliveryId(0)
+    next_delivery: DeliveryId = FIRST_DELIVERY
     rows_in: int = 0
     rows_out: int = 0
     rows_late: int = 0

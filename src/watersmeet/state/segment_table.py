@@ -1,8 +1,8 @@
-"""The segments of a manifest, in buckets: the active ones of each state, and the cold ones of each state and generation.
+"""The segments of a manifest, in buckets: the active ones of each state, and the cold ones of each generation of it.
 
 A `SegmentTable` never changes. A `SegmentDraft` is made from one, changed, and turned into the next; buckets that were
 not touched are shared by both, with all that was worked out for them. So a commit costs in proportion to the buckets
-that it changes, and what is asked of a bucket (rows, bytes, times by group) is worked out once for each of its versions.
+that it changes, and what is asked of a bucket (rows, bytes, times by group) is worked out once for each version of it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ Under a checkpoint lie
 
 `commit(requirements, updates)` adds the next version with put-if-absent, so two writers cannot both win; the loser gets
 `StateConflictError`. Opening reads the newest snapshot and the versions after it. Every file carries a format number; a
-newer one than ours is refused, and an older one is brought up to date when its run is started (`state/format_2.py`). A run without a checkpoint uses the same table with nothing written down.
+newer one than ours is refused, and an older one is brought up to date when its run is started (`state/format_2.py`). A
+run without a checkpoint uses the same table with nothing written down.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class FileTable(Table):
         self._log_bytes += len(content)
 
     def snapshot_if_due(self) -> None:
-        """Write a snapshot when the versions since the last one weigh as much as it does, and are enough to be worth it.
+        """Write a snapshot when the versions since the last one weigh as much as it does, and are enough to be worth one.
 
         So what snapshots cost stays in proportion to what was changed, and opening reads at most twice the manifest.
         Several versions may pass between two calls, so that none of them is a certain multiple.
@@ -230,7 +231,7 @@ class OlderFormatError(CheckpointError):
         super().__init__(
             "the checkpoint was written by an earlier version of watersmeet",
             detail=f"It has format {found}; this version writes format {known}.",
-            hint="Run its job once with this version: it goes on where it stopped, and brings the checkpoint up to date.",
+            hint="Run its job with this version: it goes on where it stopped, and brings the checkpoint up to date.",
         )
         self.found = found
 

@@ -155,7 +155,7 @@ class CoolGroups:
 class AdvanceStream:
     """`rows` more rows were read, `late` of them late; `newest_us` is the largest event time of them.
 
-    They came from `files`, each with the time that it was modified; older ones than `ignored_before_us` are passed over.
+    They came from `files`, each with the time that it was modified; those before `ignored_before_us` are passed over.
     """
 
     stream: str

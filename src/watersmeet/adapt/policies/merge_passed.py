@@ -1,4 +1,4 @@
-"""Merges groups of which a closed generation has outlived its windows, so that cold state and what it owes stay bounded.
+"""Merges groups of which a closed generation has outlived its windows, so that what is cold and owed stays bounded.
 
 No new row will ever join with such a generation: all that it is kept for is what it owes to its neighbours, and to wait
 would not make that cheaper. A merge emits it, and drops what has expired by then. Each row is read about twice for it:

@@ -1,7 +1,7 @@
 """Unites the parts of a cold generation as they grow many, so that files, entries of the manifest and merges stay few.
 
-A spill leaves one part for each file that it made cold, and rows that expire in groups that owe results go cold a few at
-a time. Parts of like size become one, as in compaction, so each row is rewritten few times."""
+A spill leaves one part for each file that it made cold, and rows that expire in groups that owe results go cold a few
+at a time. Parts of like size become one, as in compaction, so each row is rewritten few times."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,11 @@ import pyarrow as pa
 
 from watersmeet import errors
 from watersmeet.errors import InternalError, WatersmeetError
-from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.segments import Segment
-from watersmeet.model.statistics import PairCounts
-from watersmeet.runtime.batch import StreamReport, TaskReport
+from watersmeet.runtime.reports import StreamReport, TaskReport
 
 DRIVER = -1  # the "stage" of cells that are for the driver
-WORD = -1  # the "port" of cells that tell a later stage of rows in a segment
+NOTICE = -1  # the "port" of cells that tell a later stage of rows in a segment
 CELL_SCHEMA = "part int, stage int, port int, data binary"
 _ARROW_SCHEMA = pa.schema([("part", pa.int32()), ("stage", pa.int32()), ("port", pa.int32()), ("data", pa.binary())])
 _ALIGNMENT = 64
@@ -52,20 +50,17 @@ def report_cell(part: int, report: StreamReport | TaskReport | WatersmeetError) 
     if isinstance(report, WatersmeetError):
         fields = {k: asdict(v) if isinstance(v, errors.Span) else v for k, v in report.__dict__.items()}
         content: dict[str, Any] = {"error": type(report).__name__, "fields": fields}
-    elif isinstance(report, StreamReport):
-        content = {"stream": asdict(report)}
     else:
-        groups = {operator: seen.to_json() for operator, seen in report.groups.items()}
-        content = {"task": {**asdict(replace(report, groups={})), "groups": groups}}
+        content = {"stream" if isinstance(report, StreamReport) else "task": report.to_json()}
     return Cell(part, DRIVER, 0, pa.py_buffer(json.dumps(content).encode()))
 
 
-def word_cell(part: int, stage: int, segment: Segment) -> Cell:
-    """Word to a later stage of rows that are in `segment`."""
-    return Cell(part, stage, WORD, pa.py_buffer(json.dumps(segment.to_json()).encode()))
+def notice_cell(part: int, stage: int, segment: Segment) -> Cell:
+    """Tells a later stage of rows that are in `segment`."""
+    return Cell(part, stage, NOTICE, pa.py_buffer(json.dumps(segment.to_json()).encode()))
 
 
-def read_word(data: bytes) -> Segment:
+def read_notice(data: bytes) -> Segment:
     return Segment.from_json(json.loads(data))
 
 
@@ -79,20 +74,8 @@ def read_report(data: bytes) -> StreamReport | TaskReport:
         kind = getattr(errors, content["error"], InternalError)
         raise errors.rebuild(kind, fields)
     if "stream" in content:
-        entry = content["stream"]
-        return StreamReport(**{**entry, "late_files": tuple(entry["late_files"]), "files": tuple(entry["files"])})
-    entry = content["task"]
-    return TaskReport(
-        added=tuple(Segment.from_json(segment) for segment in entry["added"]),
-        released=tuple((name, tuple((a, b) for a, b in groups)) for name, groups in entry["released"]),
-        results=tuple(entry["results"]),
-        rows_out=entry["rows_out"],
-        nodes=entry["nodes"],
-        rows=entry["rows"],
-        rows_merged=entry["rows_merged"],
-        groups={operator: GroupObservation.from_json(seen) for operator, seen in entry["groups"].items()},
-        pairs=tuple(PairCounts.from_json(pair) for pair in entry["pairs"]),
-    )
+        return StreamReport.from_json(content["stream"])
+    return TaskReport.from_json(content["task"])
 
 
 def to_arrow(cells: Iterable[Cell]) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import pyarrow as pa
@@ -20,15 +20,16 @@ from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
 from watersmeet.errors import JobError, cause
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
-from watersmeet.runtime.checkpoint import Layout
+from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
-from watersmeet.runtime.local_sources import first_csv_header, is_recursive, partition_columns, probe_files
-from watersmeet.runtime.planning import plan_run
+from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns, probe_files
+from watersmeet.runtime.opening import plan_ahead, settings_of
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
-from watersmeet.runtime.spark.query import StreamWriter
 from watersmeet.runtime.spark.versions import quick_settings
+from watersmeet.runtime.spark.writer import StreamWriter
 from watersmeet.state.files import is_local, local_path
+from watersmeet.state.table import OlderFormatError
 
 # Spark's own log would bury the progress of a job and show traces for mistakes that we explain ourselves.
 _LOG4J = """rootLogger.level = off
@@ -45,13 +46,15 @@ logger.gateway.level = off
 def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: False, drain: bool = False) -> None:
     """Run `job` to its end, or until `stopped()` between two batches, telling `report` of each batch.
 
-    With `drain`, a run that is stopped pays what it owes first.
+    With `drain`, a run that is stopped emits what it owes first.
     """
     query = bind(job.query, job.streams())
     assert job.run.checkpoint is not None, "the job file was checked"
-    chosen = plan_run(query, job.adapt.plan, job.stats, job.run.limits, Layout(job.run.checkpoint), note_to(report))
+    folders = CheckpointFolders(job.run.checkpoint)
+    with suppress(OlderFormatError):  # it is brought up to date when it is opened
+        plan_ahead(query, settings_of(job), folders, note_to(report))  # a mistake shows before a JVM starts
     streams = {entry.stream.name for entry in query.inputs}
-    fresh = not Layout(job.run.checkpoint).home.names()
+    fresh = not folders.home.names()
     for name in sorted(streams):
         _check_files(job.sources[name], fresh)
     with _session(job.spark) as session:
@@ -69,7 +72,6 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "cache": job.run.cache,
             }
             writer.options(**{name: value for name, value in settings.items() if value is not None})
-            report({"event": "start", "plan": str(chosen.tree)})
             run = writer.trigger(**_trigger(job.run.trigger)).start()
         except SPARK_ERRORS as error:
             raise translate(error) from cause(error)

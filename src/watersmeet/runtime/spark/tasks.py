@@ -1,14 +1,14 @@
 """What runs on executors: functions from record batches to record batches, for `mapInArrow`.
 
-`Pack` turns the rows of a micro-batch into cells for the slots; `RunStage` runs one stage for one slot. Both are told
-everything by the context that they carry and keep nothing. An error of ours is not raised but sent to the driver as a
-report, so that Spark does not retry what cannot succeed; anything else is raised, and Spark retries.
+`Pack` turns the rows of a micro-batch into cells for the slots; `RunWave` runs the stages of a wave for one slot. Both
+are told everything by the contexts that they carry and keep nothing. An error of ours is not raised but sent to the
+driver as a report, so that Spark does not retry what cannot succeed; anything else is raised, and Spark retries.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,24 +16,25 @@ from pyspark import TaskContext
 
 from watersmeet import faults
 from watersmeet.errors import WatersmeetError
-from watersmeet.kernel.prepare import cut, prepare, set_late_apart
+from watersmeet.kernel.prepare import cut, prepare, split_late
 from watersmeet.kernel.rows import concat
 from watersmeet.runtime.allocator import keep_freed_memory
-from watersmeet.runtime.batch import BatchContext, StreamReport
+from watersmeet.runtime.context import SourceContext, StageContext
+from watersmeet.runtime.reports import StreamReport
 from watersmeet.runtime.results import write_late
 from watersmeet.runtime.spark.blobs import (
     DRIVER,
-    WORD,
+    NOTICE,
     Cell,
     from_arrow,
+    notice_cell,
     pack,
-    read_word,
+    read_notice,
     report_cell,
     to_arrow,
-    word_cell,
 )
 from watersmeet.runtime.spark.sources import UnionLayout
-from watersmeet.runtime.stage import Arrived, ResultWriter, run_stage
+from watersmeet.runtime.stages import Arrived, ResultWriter, run_stage
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import FileSegments
 
@@ -67,9 +68,9 @@ def _partition() -> int:
 
 @dataclass(frozen=True)
 class Pack:
-    """Rows of the union -> cells for the first stages, and a report on each stream."""
+    """Rows of the union -> cells for the stages that streams enter, and a report on each stream."""
 
-    context: BatchContext
+    context: SourceContext
     layout: UnionLayout
     late: Folder | None
 
@@ -78,7 +79,7 @@ class Pack:
 
     def _cells(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
         faults.reach("before-prepare")
-        home = _partition() % self.context.routing.slots
+        home = _partition() % self.context.placement.slots
         waiting: dict[str, list[pa.RecordBatch]] = {}
         try:
             for batch in batches:
@@ -92,28 +93,34 @@ class Pack:
             yield report_cell(home, error)
 
     def _pack(self, stream: str, pieces: list[pa.RecordBatch], home: int) -> Iterator[Cell]:
-        plan = self.context.plan
+        context = self.context
         rows = concat(pieces, self.layout.schemas[stream])
-        time = next(entry.stream.time for entry in plan.query.inputs if entry.stream.name == stream)
-        punctual = set_late_apart(rows, time, self.context.watermarks[stream])
+        split = split_late(rows, context.times[stream], context.watermarks_us[stream])
         late_files: tuple[str, ...] = ()
-        if punctual.late is not None and self.late is not None:
-            late_files = (write_late(self.late, punctual.late, stream, self.context.batch),)
-        for leaf in plan.leaves:
+        if split.late is not None and self.late is not None:
+            late_files = (write_late(self.late, split.late, stream, context.batch),)
+        for leaf in context.leaves:
             if leaf.stream == stream:
-                for slot, piece in cut(prepare(punctual, leaf), self.context.routing):
-                    yield pack(piece, slot, plan.port_stage[leaf.port], leaf.port)
-        late = punctual.late.num_rows if punctual.late is not None else 0
-        report = StreamReport(stream, rows.num_rows, late, punctual.newest, late_files, oldest=punctual.oldest)
-        yield report_cell(home, report)
+                for slot, piece in cut(prepare(split, leaf), context.placement.of(leaf.state.partitioning)):
+                    yield pack(piece, slot, context.port_stage[leaf.port], leaf.port)
+        yield report_cell(
+            home,
+            StreamReport(
+                stream=stream,
+                rows=rows.num_rows,
+                late=split.late.num_rows if split.late is not None else 0,
+                newest_us=split.newest_us,
+                oldest_us=split.oldest_us,
+                late_files=late_files,
+            ),
+        )
 
 
 @dataclass(frozen=True)
-class RunStage:
-    """Cells for this stage -> cells for later ones, and a report. Cells for others pass through."""
+class RunWave:
+    """Cells for the stages of one wave -> cells for later ones, and reports. Cells for others pass through."""
 
-    context: BatchContext
-    stage: int
+    contexts: Mapping[int, StageContext]  # by stage
     segments: Folder
     results: ResultWriter
 
@@ -122,25 +129,28 @@ class RunStage:
 
     def _cells(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
         slot = _partition()
-        plan = self.context.plan
-        stage = plan.stages[self.stage]
-        ports = stage.ports
-        arrived = Arrived()
+        arrived = {stage: Arrived() for stage in self.contexts}
+        ports = {stage: context.stage.ports for stage, context in self.contexts.items()}
         for cell in from_arrow(batches):
-            if cell.stage != self.stage:
+            if cell.stage not in arrived:
                 yield Cell(slot if cell.stage == DRIVER else cell.part, cell.stage, cell.port, cell.data)
-            elif cell.port == WORD:
-                segment = read_word(cell.data.to_pybytes())
-                arrived.told.setdefault(segment.state, []).append(segment)
+            elif cell.port == NOTICE:
+                segment = read_notice(cell.data.to_pybytes())
+                arrived[cell.stage].notices.setdefault(segment.state, []).append(segment)
             else:
-                arrived.rows.setdefault(cell.port, []).append(cell.rows(ports[cell.port].schema))
+                schema = ports[cell.stage][cell.port].schema
+                arrived[cell.stage].rows.setdefault(cell.port, []).append(cell.rows(schema))
+        for stage, context in self.contexts.items():
+            yield from self._run(context, slot, arrived.pop(stage))
+
+    def _run(self, context: StageContext, slot: int, arrived: Arrived) -> Iterator[Cell]:
         try:
-            outcome = run_stage(self.context, stage, slot, arrived, FileSegments(self.segments), self.results)
+            outcome = run_stage(context, slot, arrived, FileSegments(self.segments), self.results)
         except WatersmeetError as error:
             yield report_cell(slot, error)
             return
-        for word in outcome.told:
-            yield word_cell(word.slot, word.stage, word.segment)
-        for message in outcome.sent:
-            yield pack(message.rows, message.slot, plan.port_stage[message.port], message.port)
+        for notice in outcome.notices:
+            yield notice_cell(notice.slot, notice.stage, notice.segment)
+        for sent in outcome.sent:
+            yield pack(sent.rows, sent.slot, context.port_stage[sent.port], sent.port)
         yield report_cell(slot, outcome.report)

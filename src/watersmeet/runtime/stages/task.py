@@ -79,7 +79,7 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Answer:
-    """Joined rows, and where they go: through exchanges, or, where there is none, out. `watched`: groups earn by them."""
+    """Joined rows, and where they go: through exchanges, or, where there is none, out. `watched`: groups earn by it."""
 
     chunks: Iterable[pa.RecordBatch]
     exchanges: tuple[Exchange, ...]
@@ -109,7 +109,7 @@ class StageTask:
         self._notices: list[SegmentNotice] = []
         self._files: list[str] = []
         self._rows_out = 0
-        self._counts: dict[Label, dict[str, int]] = {}
+        self._counts: dict[str, dict[str, int]] = {}
         self._statistics = GroupStatistics(context.lineage, context.placement.groups) if context.watched else None
         self._pairs: list[PairCounts] = []
         self._ahead: dict[StateName, HashFilter] = {}

@@ -1,0 +1,87 @@
+"""Runs the tasks of a batch on Spark: one job, in which rows are packed for the slots and each wave is a shuffle away.
+
+`mapInArrow` runs the tasks, `repartitionById` sends their messages to the slots. A retried or speculative task leaves
+orphans, nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.context import BatchContext
+from watersmeet.runtime.outputs import Outputs
+from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
+from watersmeet.runtime.spark.sources import UnionLayout
+from watersmeet.runtime.spark.tasks import Pack, RunWave
+from watersmeet.state.files import Folder
+
+# In force for our own job of a batch only. One job a batch means no adaptive execution, which would run each shuffle as
+# a job of its own. Batches of 64K rows: benchmarks/shuffles.py.
+JOB_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+
+
+class SparkExecutor:
+    def __init__(
+        self, plan: PhysicalPlan, session: SparkSession, layout: UnionLayout, segments: Folder, outputs: Outputs
+    ) -> None:
+        self._plan = plan
+        # Rounds without new rows have a session of their own: what is set there is nobody else's affair.
+        self._own_session = session.newSession()
+        self._layout = layout
+        self._segments = segments
+        self._outputs = outputs
+
+    def run(self, context: BatchContext, source: DataFrame | None) -> tuple[list[StreamReport], list[TaskReport]]:
+        if source is None:
+            session = self._own_session
+            cells = session.createDataFrame([], CELL_SCHEMA)
+        else:
+            session = source.sparkSession
+            pack = Pack(context.for_sources(), self._layout, self._outputs.late_waiting)
+            cells = source.mapInArrow(pack, CELL_SCHEMA)
+        for wave in self._plan.waves:
+            contexts = {stage.index: context.for_stage(stage) for stage in wave}
+            work = RunWave(contexts, self._segments, self._outputs.writer)
+            cells = cells.repartitionById(context.placement.slots, "part").mapInArrow(work, CELL_SCHEMA)
+        with _settings(session, JOB_SETTINGS):
+            rows = cells.collect()
+        assert all(row.stage == DRIVER for row in rows), "a cell did not reach its stage"
+        reports = [read_report(bytes(row.data)) for row in rows]
+        streams = [report for report in reports if isinstance(report, StreamReport)]
+        return streams, [report for report in reports if isinstance(report, TaskReport)]
+
+
+def use_this_python(session: SparkSession) -> None:
+    """On one machine, workers run the interpreter that this process runs, unless the environment names another.
+
+    Spark's own default is the `python3` of the PATH, which need not have the packages of a virtual environment.
+    """
+    context = session.sparkContext
+    if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable
+
+
+@contextmanager
+def _settings(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session for the time being."""
+    before = {name: session.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, old)

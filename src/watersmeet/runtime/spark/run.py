@@ -1,0 +1,283 @@
+"""A running query on Spark: what Spark calls for each batch, and the handle that users hold, shaped like PySpark's.
+
+One streaming query over the union of the sources runs `foreachBatch`; there the driver computes, commits and delivers
+the batch, which lets Spark commit it in turn. Whatever dies, and wherever, a restart finds either no version for the
+batch, and computes it, or the version, and delivers it again from its files.
+
+One *attendant* thread goes with a run from its start to its end, whoever waits for it or does not: it delivers what an
+earlier run left, merges while the sources are silent, notices the end of Spark's query, emits what is still owed, and
+lets go of the checkpoint. It and the batches take turns; when it has ended, nobody commits any more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from watersmeet.adapt.decisions import for_people
+from watersmeet.draw.explain import explain_text
+from watersmeet.errors import CheckpointError, JobError, WatersmeetError, cause, user_function_error
+from watersmeet.runtime.driver import Driver
+from watersmeet.runtime.events import Event, Report, state_sizes
+from watersmeet.runtime.opening import OpenRun
+from watersmeet.runtime.outputs import Outputs
+from watersmeet.runtime.spark.errors import translate
+from watersmeet.runtime.spark.executor import SparkExecutor
+from watersmeet.state.manifest import Delivery, Manifest
+
+IDLE_SECONDS = 1.0  # without a batch, after which merges may use the time
+PROGRESS_KEPT = 100
+
+BatchFunction = Callable[[DataFrame, int], None]
+
+
+class SparkRun:
+    """A running query. Shaped like PySpark's `StreamingQuery`."""
+
+    def __init__(
+        self,
+        opened: OpenRun,
+        executor: SparkExecutor,
+        outputs: Outputs,
+        function: BatchFunction | None,
+        session: SparkSession,
+        finite: bool,
+        report: Report,
+    ) -> None:
+        self._opened = opened
+        self._outputs = outputs
+        self._function = function
+        self._session = session
+        self._finite = finite  # it ends by itself, when all that there was has been read
+        self._report = report
+        self._driver: Driver[DataFrame] = Driver(
+            opened.plan, opened.checkpoint, opened.controller, executor, self._deliver, self._tell
+        )
+        self._progress: deque[Event] = deque(maxlen=PROGRESS_KEPT)
+        self._error: BaseException | None = None
+        self._query: StreamingQuery | None = None
+        self._stopping = threading.Event()
+        self._ended = threading.Event()
+        self._batch_thread: int | None = None  # while a batch is under way
+
+    def attach(self, query: StreamingQuery) -> None:
+        """Go with Spark's own query to its end."""
+        self._query = query
+        threading.Thread(target=self._attend, name="watersmeet-attendant", daemon=True).start()
+
+    @property
+    def _streaming(self) -> StreamingQuery:
+        assert self._query is not None
+        return self._query
+
+    @property
+    def _manifest(self) -> Manifest:
+        return self._opened.checkpoint.manifest
+
+    # --- one batch ---------------------------------------------------------------------------------------------------
+
+    def on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """What `foreachBatch` calls: compute, commit and deliver the batch, unless that has happened."""
+        try:
+            with self._driver.turn:
+                self._batch_thread = threading.get_ident()
+                try:
+                    self._on_batch(frame, batch_id)
+                finally:
+                    self._batch_thread = None
+        except BaseException as error:
+            self._error = self._error or error
+            raise
+
+    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        last = self._manifest.last_batch
+        if batch_id not in (last, last + 1):
+            raise CheckpointError(
+                f"Spark is at batch {batch_id}, but the state is at batch {last}",
+                detail="Spark's part of the checkpoint and ours do not belong together.",
+                hint="Restore both from one backup, or start with a new checkpoint.",
+            )
+        if batch_id == last:
+            self._driver.deliver_pending()  # committed before; Spark did not learn of it
+        else:
+            self._driver.run_batch(frame)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        self._outputs.deliver(delivery)
+        if self._function is None:
+            return
+        schema = from_arrow_schema(self._opened.plan.query.output_schema)
+        waiting = self._outputs.waiting
+        assert waiting is not None, "foreachBatch is given what waits"
+        paths = [waiting.path(name) for name in delivery.results]
+        rows = self._session.read.schema(schema).parquet(*paths) if paths else self._session.createDataFrame([], schema)
+        try:
+            self._function(rows, delivery.id)
+        except WatersmeetError:
+            raise
+        except Exception as error:
+            raise user_function_error(error, "the function of foreachBatch") from cause(error)
+
+    def _tell(self, event: Event) -> None:
+        if event["event"] in ("batch", "merge"):
+            self._progress.append(event)
+        self._report(event)
+
+    # --- from the start to the end -----------------------------------------------------------------------------------
+
+    def _attend(self) -> None:
+        try:
+            self._driver.begin()
+            self._go_along()
+            if self._error is None and not self._stopping.is_set():
+                while self._finite and not self._stopping.is_set() and self._driver.drain_step(ended=True):
+                    pass
+            if self._error is None:
+                self._driver.end()
+        except BaseException as error:
+            self._error = self._error or error
+            self._stop_streaming()
+        finally:
+            self._opened.close()
+            self._ended.set()
+
+    def _go_along(self) -> None:
+        """Wait for the end of Spark's query; merge while it has nothing to do."""
+        while True:
+            try:
+                if self._streaming.awaitTermination(IDLE_SECONDS):  # type: ignore[arg-type]
+                    return
+            except StreamingQueryException as error:
+                self._error = self._error or error
+                return
+            idle = time.perf_counter() - self._driver.last_work >= IDLE_SECONDS
+            if idle and self._opened.controller.watched and self._driver.turn.acquire(blocking=False):
+                try:
+                    self._driver.run_idle()
+                finally:
+                    self._driver.turn.release()
+
+    def _stop_streaming(self) -> None:
+        """Stop Spark's query; a batch under way may be waiting for our turn."""
+        try:
+            self._streaming.stop()
+        except Exception as error:
+            self._error = self._error or error
+
+    # --- the handle --------------------------------------------------------------------------------------------------
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:
+        """Wait for the end; raises what ended it, if that was an error. With a timeout, whether it has ended."""
+        if not self._ended.wait(timeout):
+            return False
+        error = self.exception()
+        if error is not None:
+            raise error
+        return None if timeout is None else True
+
+    def exception(self) -> WatersmeetError | None:
+        """What ended the query, if that was an error; None while it runs."""
+        if not self._ended.is_set() or self._error is None or self._stopping.is_set():
+            return None
+        return translate(self._error)
+
+    def stop(self) -> None:
+        """Stop after the batch under way, and let go of the checkpoint. What is owed stays owed; see `drain`."""
+        self._refuse_inside_batch("stop")
+        self._stopping.set()  # what the batch under way makes of that is no error
+        if not self._ended.is_set():
+            self._stop_streaming()
+        self._ended.wait()
+
+    def drain(self) -> None:
+        """Emit everything that is owed so far. Batches wait meanwhile."""
+        self._refuse_inside_batch("drain")
+        self._driver.drain(ended=False)
+
+    def _refuse_inside_batch(self, what: str) -> None:
+        if self._batch_thread == threading.get_ident():
+            raise JobError(
+                f"{what}() was called from the function of foreachBatch",
+                detail=f"A batch is over only when its function returns, and {what} waits for that.",
+                hint="Call it from the thread that started the query.",
+            )
+
+    def processAllAvailable(self) -> None:
+        """Wait until all that the sources have now has been processed. For tests."""
+        try:
+            self._streaming.processAllAvailable()
+        except StreamingQueryException:
+            self._ended.wait()
+        if (error := self.exception()) is not None:
+            raise error
+
+    @property
+    def streamingQuery(self) -> StreamingQuery:
+        """Spark's own handle of the query that feeds this one."""
+        return self._streaming
+
+    @property
+    def id(self) -> str:
+        """Of the query, the same after a restart from its checkpoint."""
+        return str(self._streaming.id)
+
+    @property
+    def runId(self) -> str:
+        """Of this run of it."""
+        return str(self._streaming.runId)
+
+    @property
+    def name(self) -> str | None:
+        """As `queryName` gave it."""
+        return self._streaming.name
+
+    @property
+    def isActive(self) -> bool:
+        """Whether it still runs, or emits what it owes at its end."""
+        return not self._ended.is_set()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Spark's status of the query, and how much state there is against the budget."""
+        manifest = self._manifest
+        return {
+            **self._streaming.status,
+            "batch": manifest.last_batch,
+            "version": manifest.version,
+            "stateRows": manifest.state_rows,
+            "activeBytes": manifest.active_bytes,
+            "memoryBytes": self._opened.controller.settings.budget_bytes,
+        }
+
+    @property
+    def lastProgress(self) -> Event | None:
+        """The event of the last batch."""
+        return self._progress[-1] if self._progress else None
+
+    @property
+    def recentProgress(self) -> list[Event]:
+        return list(self._progress)
+
+    @property
+    def plan(self) -> str:
+        """The shape of the plan, such as `((A B) C)`."""
+        return self._manifest.plan
+
+    def explain(self, extended: bool = False) -> str:
+        """The plan with what its states hold, and what was measured so far."""
+        manifest, plan = self._manifest, self._opened.plan
+        sizes = state_sizes(plan, manifest) if manifest.batch is not None else None
+        considered = self._opened.chosen.alternatives
+        return explain_text(plan, self._opened.chosen.reason, sizes, considered, manifest.measured)
+
+    def decisions(self) -> list[Mapping[str, Any]]:
+        """What was decided while the query ran, and why."""
+        return [for_people(entry, self._opened.plan.label) for entry in self._manifest.decisions]

@@ -1,0 +1,235 @@
+"""A writer shaped like PySpark's `DataFrame.writeStream`: how a query runs on Spark, and where its results go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from pyspark.sql import DataFrame
+
+from watersmeet.adapt.settings import MemorySettings
+from watersmeet.config import AdaptConfig
+from watersmeet.errors import JobError, cause, did_you_mean
+from watersmeet.model.quantities import parse_bytes, parse_cores
+from watersmeet.optimize.cost import Limits
+from watersmeet.optimize.query_graph import Statistics
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.query import Query
+from watersmeet.runtime.checkpoint import CheckpointFolders, refuse_made_locally
+from watersmeet.runtime.events import Report, note_to, silent
+from watersmeet.runtime.opening import DEFAULT_GROUPS, DEFAULT_SLOTS, OpenRun, RunSettings, open_run
+from watersmeet.runtime.outputs import FORMATS, Outputs
+from watersmeet.runtime.planning import PlanSettings
+from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
+from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
+from watersmeet.runtime.spark.run import BatchFunction, SparkRun
+from watersmeet.runtime.spark.sources import unite
+
+OPTIONS = (
+    "path",
+    "checkpointLocation",
+    "memory",
+    "spill",
+    "merge",
+    "cores",
+    "slots",
+    "groups",
+    "plan",
+    "cache",
+    "latePath",
+)
+
+
+class StreamWriter:
+    """How a query runs and where its results go. Each method returns the writer itself, as in PySpark."""
+
+    def __init__(self, query: Query, frames: Mapping[str, DataFrame], statistics: Statistics | None = None) -> None:
+        self._query = query
+        self._frames = frames
+        self._statistics = statistics
+        self._format = "parquet"
+        self._options: dict[str, str] = {}
+        self._function: BatchFunction | None = None
+        self._trigger: dict[str, Any] = {}
+        self._name: str | None = None
+        self._report: Report = silent
+        self._adapt = AdaptConfig()
+
+    def format(self, source: str) -> StreamWriter:
+        """`parquet` (exactly once) or `noop` (results are counted and let go). For anything else, `foreachBatch`."""
+        if source not in FORMATS:
+            raise JobError(
+                f'unknown output format "{source}"',
+                detail=f"Formats are {' and '.join(FORMATS)}.",
+                hint=did_you_mean(source, FORMATS) or "Write other formats from foreachBatch.",
+            )
+        self._format = source
+        return self
+
+    def option(self, key: str, value: Any) -> StreamWriter:
+        """One of `OPTIONS`, such as `path`, `checkpointLocation`, `memory` and `slots`."""
+        known = {name.lower(): name for name in OPTIONS}
+        if key.lower() not in known:
+            raise JobError(
+                f'unknown option "{key}"', detail=f"Options are {', '.join(OPTIONS)}.", hint=did_you_mean(key, OPTIONS)
+            )
+        self._options[known[key.lower()]] = str(value)
+        return self
+
+    def options(self, **options: Any) -> StreamWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, mode: str) -> StreamWriter:
+        """Joins only ever add results: `append`."""
+        if mode != "append":
+            raise JobError(
+                f'output mode "{mode}" is not supported', detail='A join emits its results in mode "append".'
+            )
+        return self
+
+    def queryName(self, name: str) -> StreamWriter:
+        self._name = name
+        return self
+
+    def trigger(self, **trigger: Any) -> StreamWriter:
+        """`processingTime="1 second"`, `availableNow=True` or `once=True`, as in PySpark."""
+        self._trigger = trigger
+        return self
+
+    def foreachBatch(self, function: BatchFunction) -> StreamWriter:
+        """Call `function(df, batch_id)` with the results of each batch; again with the same, after a failure."""
+        self._function = function
+        return self
+
+    def report(self, report: Report) -> StreamWriter:
+        """Call `report(event)` after each batch and at the end, with what `watersmeet run --json` prints."""
+        self._report = report
+        return self
+
+    def toTable(self, tableName: str, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not supported: results go to parquet files, or where `foreachBatch` puts them."""
+        raise JobError(
+            "toTable is not supported",
+            detail=f'Results cannot be written to the table "{tableName}" directly.',
+            hint=f'Use foreachBatch: lambda df, id: df.write.mode("append").saveAsTable("{tableName}"), '
+            "idempotent by id if it is to be exactly once.",
+        )
+
+    def partitionBy(self, *cols: Any) -> NoReturn:
+        """Not supported: result files are not partitioned by columns."""
+        raise JobError(
+            "partitionBy is not supported",
+            detail="Result files are written as they come, in one folder.",
+            hint="Use foreachBatch, and partition in it: df.write.partitionBy(..).",
+        )
+
+    def foreach(self, f: Any) -> NoReturn:
+        """Not supported: see `foreachBatch`."""
+        raise JobError("foreach is not supported", hint="Use foreachBatch, which gets the results of a batch together.")
+
+    def start(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: Any = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> SparkRun:
+        """Start the query. Returns at once."""
+        self.options(**options)
+        if format is not None:
+            self.format(format)
+        if outputMode is not None:
+            self.outputMode(outputMode)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if queryName is not None:
+            self.queryName(queryName)
+        if path is not None:
+            self.option("path", path)
+        where = self._options.get("checkpointLocation")
+        if not where:
+            raise JobError("the query has no checkpoint", hint='Set .option("checkpointLocation", "some/folder").')
+        target = self._options.get("path")
+        if self._function is None and self._format == "parquet" and not target:
+            raise JobError("the query has no output path", hint='Set .option("path", "out"), or use foreachBatch.')
+        folders = CheckpointFolders(where, self._options.get("cache"))
+        late = self._options.get("latePath")
+        if self._function is not None:
+            outputs = Outputs.waiting_only(folders.results, late, folders.home.path())
+        else:
+            outputs = Outputs.of(self._format, target, late, folders.home.path())
+        opened = open_run(
+            self._query,
+            self._settings(),
+            folders,
+            outputs.waiting_folders,
+            refuse_made_locally,
+            note_to(self._report),
+        )
+        try:
+            return self._start(opened, folders, outputs, late)
+        except SPARK_ERRORS as error:
+            opened.close()
+            raise translate(error) from cause(error)
+        except BaseException:
+            opened.close()
+            raise
+
+    def _start(self, opened: OpenRun, folders: CheckpointFolders, outputs: Outputs, late: str | None) -> SparkRun:
+        union, layout = unite(opened.plan, self._frames, self._wanted(opened.plan, late))
+        session = union.sparkSession
+        use_this_python(session)
+        run = SparkRun(
+            opened,
+            SparkExecutor(opened.plan, session, layout, folders.segments, outputs),
+            outputs,
+            self._function,
+            session,
+            finite=bool({"availableNow", "once"} & self._trigger.keys()),
+            report=self._report,
+        )
+        writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark)
+        if self._trigger:
+            writer = writer.trigger(**self._trigger)
+        if self._name:
+            writer = writer.queryName(self._name)
+        run.attach(writer.start())
+        return run
+
+    def adapt(self, adapt: AdaptConfig) -> StreamWriter:
+        """All of `[adapt]` of a job file. The options `plan`, `spill` and `merge` go before it."""
+        self._adapt = adapt
+        return self
+
+    def _settings(self) -> RunSettings:
+        slots, groups = self._whole("slots", DEFAULT_SLOTS), self._whole("groups", DEFAULT_GROUPS)
+        if groups < slots:
+            raise JobError(f"{slots} slots cannot share {groups} groups", detail="Each slot needs at least one group.")
+        memory = self._options.get("memory")
+        memory_bytes = None if memory is None else parse_bytes(memory, "memory")
+        limits = Limits(parse_cores(self._options.get("cores")) or math.inf, memory_bytes or math.inf)
+        plan = PlanSettings(self._options.get("plan", self._adapt.plan), self._statistics, limits)
+        return RunSettings(plan, self._memory(memory_bytes), slots, groups)
+
+    def _memory(self, budget_bytes: int | None) -> MemorySettings:
+        settings = self._adapt.memory(budget_bytes)
+        spill = self._options.get("spill", settings.spill)
+        return replace(settings, spill=spill, merge=self._options.get("merge", settings.merge))
+
+    def _wanted(self, plan: PhysicalPlan, late: str | None) -> dict[str, tuple[str, ...]]:
+        """The columns to read of each stream: those that the query needs, or all if late rows are kept."""
+        if late is None:
+            return {name: plan.stream_columns(name) for name in plan.streams}
+        return {entry.stream.name: tuple(entry.stream.schema.names) for entry in self._query.inputs}
+
+    def _whole(self, name: str, default: int) -> int:
+        text = self._options.get(name, str(default))
+        if not text.isdigit() or int(text) < 1:
+            raise JobError(f'{name} "{text}" is not a whole number above zero')
+        return int(text)
