@@ -21,8 +21,8 @@ class Segment:
     """An immutable file of rows of one state, sorted by hash, with the groups that it still stands for.
 
     A group can leave a segment (merged into another, or expired) while the file stays as it is for the others.
-    `written` are the groups that the file was written with, and `group_rows` and `group_keys` the rows and the distinct hashes of
-    each of them; where these are missing, groups are taken to be of one size.
+    `written` are the groups that the file was written with, and `group_rows` and `group_keys` the rows and the distinct
+    hashes of each of them; where these are missing, groups are taken to be of one size.
     `tier` is "active" (probed by every batch, counted against the budget) or "cold" (read by merges only). Active rows
     are of the live generation of their groups; a cold segment says its `generation`, which is `LIVE` for rows that went
     cold because they expired. All results within a generation have been emitted; results across generations are owed.

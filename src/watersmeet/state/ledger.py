@@ -60,7 +60,7 @@ class GenerationRows:
     @cached_property
     def times_us(self) -> Counts:
         """A time that none of its results is older than; `NEVER` where it has no rows."""
-        return np.stack([bucket.times_by_group for bucket in self.buckets if bucket is not None]).min(axis=0)
+        return np.asarray(np.stack([b.times_by_group for b in self.buckets if b is not None]).min(axis=0))
 
     @cached_property
     def last_expiry_us(self) -> int:

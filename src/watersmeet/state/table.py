@@ -170,7 +170,7 @@ class FileTable(Table):
         self._log_bytes += len(content)
 
     def snapshot_if_due(self) -> None:
-        """Write a snapshot when the versions since the last one weigh as much as it does, and are enough to be worth one.
+        """Write a snapshot when the versions since the last one weigh as much as it does, and are enough for one.
 
         So what snapshots cost stays in proportion to what was changed, and opening reads at most twice the manifest.
         Several versions may pass between two calls, so that none of them is a certain multiple.

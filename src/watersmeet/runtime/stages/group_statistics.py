@@ -1,8 +1,8 @@
 """What a task sees of its groups: rows that come, results that go, and which groups below made them.
 
 A result carries its lineage: 16 bits of the hash that its row had in each join below (`plan/physical.py`), which says
-in which group it was made but for rows at the very edge of one. What merges emit has none: it was not earned by what is in
-memory. Large batches are sampled: these are estimates to rank groups by.
+in which group it was made but for rows at the very edge of one. What merges emit has none: it was not earned by what is
+in memory. Large batches are sampled: these are estimates to rank groups by.
 """
 
 from __future__ import annotations
