@@ -211,11 +211,16 @@ class JudgedJob:
         return done.events
 
     def run_here(self, *settings: str) -> Finished:
-        """Run the command in this process, which takes no time to start."""
+        """Run the job in this process, which takes no time to start."""
+        code, out, err = self.call(*self.command(*settings)[3:])
+        return Finished(code, [json.loads(line) for line in out.splitlines()], err)
+
+    def call(self, *arguments: str) -> tuple[int, str, str]:
+        """A command in this process: exit code, stdout and stderr."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.chdir(self.home), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main(self.command(*settings)[3:])
-        return Finished(code, [json.loads(line) for line in out.getvalue().splitlines()], err.getvalue())
+            code = main(list(arguments))
+        return code, out.getvalue(), err.getvalue()
 
     @property
     def _on_spark(self) -> bool:
@@ -249,13 +254,10 @@ class JudgedJob:
 
     def state(self) -> dict[str, Any]:
         """The newest version of the state, as `watersmeet state show --json` gives it."""
-        return state_shown(self.home / "ck")
-
-
-def state_shown(checkpoint: Path) -> dict[str, Any]:
-    command = [sys.executable, "-m", "watersmeet", "state", "show", str(checkpoint), "--json"]
-    shown: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return shown
+        code, out, err = self.call("state", "show", "ck", "--json")
+        assert code == 0, err
+        shown: dict[str, Any] = json.loads(out)
+        return shown
 
 
 @dataclass(frozen=True)

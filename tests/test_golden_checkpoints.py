@@ -101,7 +101,8 @@ def test_it_can_be_looked_at(name: str, tmp_path: Path) -> None:
     job = copy(name, tmp_path / "golden")
     assert job.state()["version"] > 0
     for command in (("state", "ls", "ck"), ("state", "show", "ck"), ("explain", "job.toml")):
-        subprocess.run([sys.executable, "-m", "watersmeet", *command], cwd=job.home, check=True, capture_output=True)
+        code, out, err = job.call(*command)
+        assert (code, bool(out)) == (0, True), err
 
 
 @pytest.mark.spark

@@ -286,7 +286,8 @@ def _summary(job: JudgedJob, about: dict[str, Any]) -> str:
     files = sum(path.is_file() for path in (HERE / job.home.name).rglob("*"))
     return (
         f"version {state['version']}, batch {state['batch']['number']} round {state['batch']['round']}, "
-        f"{len(state['segments'])} segments, {len(cold)} cold ({len(cooled)} of a live generation), generations closed {closed}, traced {state['traced']}, "
+        f"{len(state['segments'])} segments, {len(cold)} cold ({len(cooled)} of a live generation), "
+        f"generations closed {closed}, traced {state['traced']}, "
         f"{job.answer().total()} of {about['rows']} rows, {job.late()} of {about['late']} late; {size:,} bytes in "
         f"{files} files"
     )
