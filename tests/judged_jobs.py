@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import random
 import subprocess
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import duckdb
 import pyarrow as pa
@@ -35,7 +36,7 @@ Streams = Mapping[str, Sequence[Rows]]  # by stream: the rows of each batch
 Result = Counter[tuple[Any, ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class JoinCase:
     """A join of streams whose columns are all integers: those named here, `v` (unique in its stream) and `ts`."""
 
@@ -148,6 +149,21 @@ def oracle_answer(case: JoinCase, streams: Streams) -> Result:
     ).rows
 
 
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["watersmeet.cli.main", "watersmeet.config", "watersmeet.runtime.local_job"])
+
+
+def _run_command(arguments: list[str], home: str, fault: str | None, out: str, err: str) -> None:
+    """In the forked process: the command in its folder, with its output to files."""
+    for path, number in ((out, 1), (err, 2)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_TRUNC), number)
+    os.chdir(home)
+    os.environ.pop(FAULT, None)
+    if fault is not None:
+        os.environ[FAULT] = fault
+    sys.exit(main(arguments))
+
+
 @dataclass(frozen=True)
 class JudgedJob:
     """A job file in a folder of its own; input, output, late rows and checkpoint lie beside it."""
@@ -194,15 +210,30 @@ class JudgedJob:
 
     def start(self, *settings: str, fault: str | None = None, timeout: float = 240) -> Finished:
         """Run it as a process, to its end or its death."""
-        done = subprocess.run(
-            self.command(*settings),
-            cwd=self.home,
-            env=self.environment(fault),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-        return Finished(done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr)
+        out, err = self.home / "stdout", self.home / "stderr"
+        with out.open("w") as stdout, err.open("w") as stderr:
+            if self._on_spark:
+                code = self._run_apart(self.command(*settings), fault, stdout, stderr, timeout)
+            else:
+                code = self._fork(self.command(*settings)[3:], fault, stdout, stderr, timeout)
+        return Finished(code, [json.loads(line) for line in out.read_text().splitlines()], err.read_text())
+
+    def _run_apart(self, command: list[str], fault: str | None, out: IO[str], err: IO[str], timeout: float) -> int:
+        environment = self.environment(fault)
+        done = subprocess.run(command, cwd=self.home, env=environment, stdout=out, stderr=err, timeout=timeout)
+        return done.returncode
+
+    def _fork(self, arguments: list[str], fault: str | None, out: IO[str], err: IO[str], timeout: float) -> int:
+        """From a server that has imported everything: that is most of the time of a small local run."""
+        fault_setting = self.environment(fault).get(FAULT)
+        where = str(self.home), fault_setting, out.name, err.name
+        process = _FORKS.Process(target=_run_command, args=(arguments, *where))
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            raise TimeoutError(f"{arguments} took more than {timeout} seconds")
+        return process.exitcode
 
     def finish(self, *settings: str) -> list[dict[str, Any]]:
         """Run it to its end, which must be a good one; the events. A local one runs in this process."""
