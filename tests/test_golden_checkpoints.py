@@ -1,0 +1,136 @@
+"""Checkpoints that an earlier format left behind: a run goes on from each, and delivers the rest of the answer.
+
+They lie in tests/golden/checkpoints; make.py there says what each is and how it was made. A test works on a copy in a
+folder of its own, where a checkpoint has another absolute path than it was made with. Two things know that path and are
+told of the new one: Spark's log of the files that were read, and the name of the folder where results wait.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import function_sink
+from judged_jobs import JudgedJob, Result, difference, set_time
+
+GOLDENS = Path(__file__).parent / "golden" / "checkpoints"
+ABOUT = {path.parent.name: json.loads(path.read_text()) for path in sorted(GOLDENS.glob("*/about.json"))}
+
+
+def names(runtime: str, delivers: str = "files") -> list[str]:
+    return [name for name, about in ABOUT.items() if (about["runtime"], about["delivers"]) == (runtime, delivers)]
+
+
+def copy(name: str, home: Path) -> JudgedJob:
+    """The golden, in `home`, with all of its input."""
+    shutil.copytree(GOLDENS / name, home)
+    for path in [*home.glob("in/*/*"), *home.glob("rest/*/*")]:
+        target = home / "in" / path.parent.name / path.name
+        path.rename(target)
+        set_time(target)  # a checkout knows no times of files, by which they are read in order
+    before = ABOUT[name]["made_in"]
+    _rename_waiting(home, f"{before}/ck", str(home / "ck"))
+    for path in (home / "ck" / "spark").rglob("*"):
+        if path.is_file():
+            path.write_text(path.read_text().replace(f"file://{before}/", f"file://{home}/"))
+    return JudgedJob(home)
+
+
+def _rename_waiting(home: Path, before: str, after: str) -> None:
+    for folder in home.glob(f"*/_watersmeet-{_mark(before)}"):
+        folder.rename(folder.with_name(f"_watersmeet-{_mark(after)}"))
+
+
+def _mark(checkpoint: str) -> str:
+    return f"{zlib.crc32(checkpoint.encode()):08x}"
+
+
+def expected(name: str) -> Result:
+    rows = pq.read_table(GOLDENS / name / "expected.parquet").to_pylist()
+    assert len(rows) == ABOUT[name]["rows"]
+    return Counter(tuple(row.values()) for row in rows)
+
+
+def go_on(name: str, home: Path, settings: tuple[str, ...] = ()) -> None:
+    """Run to the end, then once more, when there is nothing left to do. `-SECTION` leaves that out of the job file."""
+    job = copy(name, home)
+    for section in [setting[1:] for setting in settings if setting.startswith("-")]:
+        job.drop_section(section)
+    settings = tuple(setting for setting in settings if not setting.startswith("-"))
+    right = expected(name)
+    assert job.answer() < right
+    for _ in range(2):
+        job.finish(*settings)
+        assert difference(job.answer(), right) == ""
+        assert job.late() == ABOUT[name]["late"]
+
+
+LOCAL = [(name, ()) for name in names("local")]
+LOCAL += [(name, tuple(settings)) for name in names("local") for settings in ABOUT[name]["also_with"]]
+
+
+def shown(value: Any) -> str:
+    return value if isinstance(value, str) else " ".join(value) or "as it was"
+
+
+def test_all_are_here_and_of_the_format_that_they_are_to_show() -> None:
+    assert len(ABOUT) == 12
+    assert {about["format"] for about in ABOUT.values()} == {2}
+    for log in GOLDENS.glob("*/ck/state/*/*.json"):
+        assert json.loads(log.read_text())["format"] == 2, f"{log} was made anew"
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("name", "settings"), LOCAL, ids=shown)
+def test_local(name: str, settings: tuple[str, ...], tmp_path: Path) -> None:
+    go_on(name, tmp_path / "golden", settings)
+
+
+LOOKS = (("state", "ls", "ck"), ("state", "show", "ck"), ("state", "show", "ck", "--json"), ("explain", "job.toml"))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", names("local"))
+def test_it_can_be_looked_at(name: str, tmp_path: Path) -> None:
+    """Before a run has brought it up to date a command may say that it cannot be, and afterwards not any more."""
+    job = copy(name, tmp_path / "golden")
+    before = {path: path.read_bytes() for path in sorted((job.home / "ck").rglob("*")) if path.is_file()}
+    for command in LOOKS:
+        code, out, err = job.call(*command)
+        assert (code, bool(out)) == (0, True) or (code == 2 and "hint:" in err), err
+    assert {path: path.read_bytes() for path in before} == before, "to look changes nothing"
+    job.finish()
+    assert [job.call(*command)[0] for command in LOOKS] == [0] * len(LOOKS)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", names("spark"))
+def test_spark(name: str, tmp_path: Path) -> None:
+    go_on(name, tmp_path / "golden")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("name", names("spark", "to a function"))
+def test_spark_with_a_function(name: str, tmp_path: Path) -> None:
+    """Ids may change their scheme once; an id whose rows were taken before never comes with others."""
+    job = copy(name, tmp_path / "golden")
+    before = [call for call in function_sink.calls(job.home) if call.took]
+    assert before
+    command = [sys.executable, function_sink.__file__]
+    done = subprocess.run(command, cwd=job.home, env=job.environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    made = [call for call in function_sink.calls(job.home) if call.took]
+    assert made[: len(before)] == before
+    assert len({(call.id, call.rows) for call in made}) == len({call.id for call in made}), "an id with other rows"
+    assert difference(function_sink.taken(made), expected(name)) == ""
