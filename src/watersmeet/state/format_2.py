@@ -5,7 +5,7 @@ named states by what rows carry for lineage too; numbered the generations of eac
 closed ones; had one routing table, always even; and listed the results of the last batch alone, delivered or not.
 
 What the text leaves open is found by trying: of the routes that a routed join may have, those whose states are the ones
-that the checkpoint holds. The last batch is taken as undelivered, and delivered again: a delivery may be repeated.
+that the checkpoint holds, all of them and no others: one that it lacks would miss the rows so far. The last batch is taken as undelivered, and delivered again: a delivery may be repeated.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def _find_plan(query: Query, old: _Replayed) -> PhysicalPlan:
     for orders in itertools.islice(_all_orders(query, tree), MOST_ROUTES):
         spec = spec_of(query, tree, orders, old.data["traced"])
         plan = lay_out_spec(query, spec)
-        if held <= set(_old_names(plan)):
+        states = {old_name: plan.states[name].aliases for old_name, name in _old_names(plan).items()}
+        # Inputs that have no rows have no state at all; of one that has, every state must be there.
+        if held <= states.keys() and not {states[name] for name in held} & {states[n] for n in states.keys() - held}:
             return plan
     raise CheckpointError(
         "the checkpoint holds the states of more than one plan",
