@@ -7,6 +7,7 @@ nothing is read by both with two meanings.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from watersmeet.config import SourceConfig
-from watersmeet.errors import InputError
+from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import FORMATS, SPARK_OPTIONS
@@ -243,7 +244,8 @@ def test_values_and_objects_in_json(spark: Any, tmp_path: Path) -> None:
 def put(path: Path, content: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    pack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress}
+    path.write_bytes(pack.get(path.suffix, bytes)(data))
     return path
 
 
@@ -267,7 +269,7 @@ STREAMS: dict[str, tuple[str, dict[str, str | bytes], dict[str, Any]]] = {
     "a word for NULL": ("csv", {"x": f'1,NA,{ROW}\n2,"NA",{ROW}\nNA,"",NA,3\n4,NA ,{ROW}\n'}, {"nullValue": "NA"}),
     "semicolons": ("csv", {"x": f"1;a,b;{ROW.replace(',', ';')}\n"}, {"sep": ";"}),
     "tabs": ("csv", {"x": f"1\ta\t{ROW.replace(',', chr(9))}\n"}, {"delimiter": "\t"}),
-    "packed": ("csv", {"x.csv.gz": f"name,k,at,ts\na,1,{ROW}\n"}, {}),
+    "packed": ("csv", {"x.csv.gz": f"name,k,at,ts\na,1,{ROW}\n", "y.csv.bz2": f"name,k,at,ts\nb,2,{ROW}\n"}, {}),
     "one file": ("csv", {"a[1]{b}*.csv": f"1,a,{ROW}\n", "ab": "none of it"}, {"path": "a[1]{b}*.csv"}),
     "partitions": ("csv", {"k=1/name=a%3Db/x": f"{ROW}\n", "k=02/name=__HIVE_DEFAULT_PARTITION__/x": f"{ROW}\n"}, {}),
     "partitions and a header": ("csv", {"at=2024-07-01 12%3A00%3A00/x": "ts,name,k\n3,a,1\n"}, {}),
@@ -363,3 +365,10 @@ def test_partitions_that_come_after_the_start_are_refused_on_spark(spark: Any, t
     error = translate(caught.value)
     assert isinstance(error, InputError)
     assert "came in a partition folder, and there was none when the run started" in str(error.detail)
+
+
+def test_csv_files_far_away_must_say_whether_they_have_a_header_on_spark(spark: Any) -> None:
+    from watersmeet.runtime.spark.job import _open
+
+    with pytest.raises(JobError, match='stream "A" does not say whether its CSV files have a header'):
+        _open(spark, SourceConfig("A", "csv", parse_schema(SCHEMA), "s3a://bucket/in"))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
+from watersmeet.runtime import file_formats
 from watersmeet.runtime.local_sources import FileSource
 
 
@@ -166,3 +171,14 @@ def test_decimals_and_instants_in_json(tmp_path: Path) -> None:
         *rows,
         {"d": Decimal("1000.50"), "at": datetime(2024, 1, 1, 10, tzinfo=UTC), "b": None, "s": "5", "ts": 2},
     ]
+
+
+@given(st.text('",\n\rab', max_size=14))
+def test_quotes_that_come_in_pairs_are_not_astray(text: str) -> None:
+    """The quick look at quotes is never kinder than the careful one, which the csv module of Python checks."""
+    data = text.encode()
+    if file_formats._quotes_in_pairs(data, ",", 0):
+        try:
+            list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        except csv.Error as error:
+            pytest.fail(f"{text!r}: {error}")
