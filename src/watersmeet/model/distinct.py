@@ -8,7 +8,7 @@ So four sums by group are enough, and they can be added up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -47,15 +47,19 @@ class KeyCounts:
         return total
 
     @classmethod
-    def sum(cls, counts: Iterable[KeyCounts], groups: int) -> KeyCounts:
-        total = cls(*(np.zeros(groups, dtype=np.int64) for _ in range(4)))
-        for entry in counts:
-            total.rows[:] += entry.rows
-            total.keys[:] += entry.keys
-            larger = entry.most_rows > total.most_rows
-            total.most_rows[larger] = entry.most_rows[larger]
-            total.most_keys[larger] = entry.most_keys[larger]
-        return total
+    def sum(cls, counts: Sequence[KeyCounts], groups: int) -> KeyCounts:
+        if not counts:
+            return cls.of([], groups)
+        if len(counts) == 1:
+            return counts[0]
+        most = np.stack([entry.most_rows for entry in counts])
+        place = most.argmax(axis=0), np.arange(groups)
+        return cls(
+            np.sum([entry.rows for entry in counts], axis=0),
+            np.sum([entry.keys for entry in counts], axis=0),
+            most[place],
+            np.stack([entry.most_keys for entry in counts])[place],
+        )
 
     @cached_property
     def distinct(self) -> Floats:

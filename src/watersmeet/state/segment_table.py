@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from watersmeet.errors import InternalError
 from watersmeet.kernel.window import NEVER
+from watersmeet.model.distinct import KeyCounts
 from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, intersect_ranges
 from watersmeet.model.segments import Counts, Segment
@@ -62,6 +63,10 @@ class Bucket:
         for segment in self.entries.values():
             total[segment.held_groups] += segment.held_rows * (segment.bytes / max(1, segment.rows))
         return total
+
+    @cached_property
+    def keys(self) -> KeyCounts:
+        return KeyCounts.of(self.entries.values(), self.groups)
 
     @cached_property
     def times_by_group(self) -> Counts:
