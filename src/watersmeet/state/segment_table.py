@@ -228,6 +228,8 @@ class SegmentDraft:
         else:
             del bucket[segment.id]
             self.files[segment.file] -= 1
+            if self._places is not None:
+                self._places.pop(segment.id, None)
 
     def _bucket(self, segment: Segment) -> dict[SegmentId, Segment]:
         return self.active(segment.state) if segment.active else self.cold(segment.state, segment.generation)
