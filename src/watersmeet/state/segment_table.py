@@ -158,6 +158,7 @@ class SegmentDraft:
         self._active: dict[StateName, dict[SegmentId, Segment]] = {}
         self._cold: dict[tuple[StateName, Generation], dict[SegmentId, Segment]] = {}
         self._places: dict[SegmentId, tuple[StateName, Generation]] | None = None  # of the cold ones, once asked for
+        self._emptied: set[SegmentId] = set()  # entries that went while they still stood for groups, without rows
         self.files: Counter[SegmentId] = Counter()  # how many entries more, or fewer, each file has
 
     def finish(self) -> SegmentTable:
@@ -206,7 +207,9 @@ class SegmentDraft:
             self._places[segment.id] = (segment.state, segment.generation)
 
     def release(self, name: SegmentId, groups: tuple[GroupRange, ...]) -> None:
-        """These groups leave a segment, and it leaves the table with the last of them."""
+        """These groups leave a segment, and it leaves the table with the last of them that has rows."""
+        if name in self._emptied:
+            return
         segment = self._find(name)
         self._keep(segment, segment.without(groups))
 
@@ -223,6 +226,8 @@ class SegmentDraft:
         else:
             del bucket[segment.id]
             self.files[segment.file] -= 1
+            if rest.groups:
+                self._emptied.add(segment.id)
 
     def _bucket(self, segment: Segment) -> dict[SegmentId, Segment]:
         return self.active(segment.state) if segment.active else self.cold(segment.state, segment.generation)
