@@ -18,7 +18,7 @@ import numpy.typing as npt
 from watersmeet.errors import InternalError
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.distinct import KeyCounts
-from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
+from watersmeet.model.ids import Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, intersect_ranges
 from watersmeet.model.segments import Counts, Segment
 
