@@ -22,13 +22,14 @@ import pyarrow as pa
 from benchmarks.harness import align
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.lang.binder import bind
-from watersmeet.model.routing import Routing
+from watersmeet.model.placement import Placement
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory
-from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
-from watersmeet.runtime.local_sources import RowsSource
+from watersmeet.runtime.local.executor import MemoryResults
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import RowsSource
 
 QUERIES = {
     "one join": "SELECT A.v AS a, B.v AS b, C.v AS c FROM A, B, C WHERE A.x = B.x AND B.x = C.x",
@@ -82,17 +83,17 @@ def measure(name: str, streams: dict[str, pa.Table], batch_rows: int, settings: 
     """CPU seconds of a run, and how many rows came out."""
     declared = {stream: Stream(stream, table.schema, "ts") for stream, table in streams.items()}
     query = bind(QUERIES[name], declared)
-    plan = lay_out(query, choose_tree(query, PLANS[name]), traced=settings.watched)
+    plan = lay_out(query, choose_tree(query, PLANS[name]), lineage=settings.watched)
     results = MemoryResults()
-    run = LocalRun(plan, in_memory(query, plan.tree, Routing.even(300, 2), plan.traced), results, memory=settings)
+    run = LocalRun(plan, in_memory(query, plan.spec, Placement(2, 300)), results, memory=settings)
     sources = {
         stream: RowsSource(declared[stream], table.to_batches(max_chunksize=batch_rows))
         for stream, table in streams.items()
     }
     gc.collect()
     rows, begin = 0, time.process_time()
-    for _ in run_batches(run, sources, lambda record: None):
-        rows += sum(batch.num_rows for batch in results.taken())
+    for _ in run.batches(sources):
+        rows += sum(batch.num_rows for batch in results.pop())
     seconds = time.process_time() - begin
     run.close()
     return seconds, rows

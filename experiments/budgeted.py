@@ -27,18 +27,19 @@ import pyarrow as pa
 from experiments.paced import Keep, drop
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.lang.binder import bind
-from watersmeet.model.routing import Routing
+from watersmeet.model.placement import Placement
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.query import Query
-from watersmeet.runtime.checkpoint import in_memory
+from watersmeet.runtime.checkpoint import Checkpoint, in_memory
 from watersmeet.runtime.clock import Clock, VirtualClock
 from watersmeet.runtime.events import Event
-from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
-from watersmeet.runtime.local_sources import LocalSource, SourceBatch
+from watersmeet.runtime.local.executor import MemoryResults
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import LocalSource, SourceBatch
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord
+from watersmeet.state.manifest import BatchRecord, Delivery
 
 GROUPS = 300
 SLOTS = 2
@@ -151,14 +152,22 @@ def run_budgeted(
 ) -> History:
     """Run `query` on `rows` of each stream, which are in order of their event time, to the end of the clean-up."""
     chosen = choose_plan(query, course.plan)
-    plan = lay_out(query, chosen.tree, chosen.orders, memory.watched)
+    plan = lay_out(query, chosen.tree, chosen.orders, lineage=memory.watched)
     clock = VirtualClock()
     sources = {e.stream.name: _Arriving(rows[e.stream.name], e.stream.time, clock) for e in query.inputs}
     results = MemoryResults()
     with tempfile.TemporaryDirectory(prefix="watersmeet-") as folder:
-        routing = Routing.even(course.groups, course.slots)
-        run = LocalRun(plan, in_memory(query, plan.tree, routing, plan.traced, Folder(folder)), results, memory=memory)
-        recorder = _Recorder(run, clock, takes)
+        checkpoint = in_memory(query, plan.spec, Placement(course.slots, course.groups), Folder(folder))
+        recorder = _Recorder(checkpoint, clock, takes)
+        run = LocalRun(
+            plan,
+            checkpoint,
+            results,
+            memory=memory,
+            deliver=recorder.deliver,
+            report=recorder.report,
+            clock=clock,
+        )
         every = timedelta(seconds=course.batch_seconds)
         given: dict[str, LocalSource] = {**sources}
 
@@ -167,12 +176,9 @@ def run_budgeted(
             return recorder.draining
 
         try:
-            rounds = run_batches(
-                run, given, recorder.deliver, recorder.report, every, clock, all_taken, drain=course.clean_up
-            )
-            for _ in rounds:
+            for _ in run.batches(given, every, all_taken, drain=course.clean_up):
                 recorder.finish()
-                keep(results.taken())
+                keep(results.pop())
                 recorder.begin()
         finally:
             run.close()
@@ -205,10 +211,10 @@ class _Arriving:
 class _Recorder:
     """Makes samples of what a run tells. The runtime delivers a batch, then spills, then reports."""
 
-    def __init__(self, run: LocalRun, clock: VirtualClock, takes: Takes) -> None:
+    def __init__(self, checkpoint: Checkpoint, clock: VirtualClock, takes: Takes) -> None:
         self.samples: list[Sample] = []
         self.draining = False
-        self._run = run
+        self._checkpoint = checkpoint
         self._clock = clock
         self._takes = takes
         self._peak_bytes = 0
@@ -220,9 +226,11 @@ class _Recorder:
     def begin(self) -> None:
         self._cpu = time.process_time()
 
-    def deliver(self, record: BatchRecord) -> None:
-        self._peak_bytes = self._run.checkpoint.manifest.active_bytes
-        self._clock.sleep(self._takes(record))
+    def deliver(self, delivery: Delivery) -> None:
+        manifest = self._checkpoint.manifest
+        assert manifest.batch is not None, "what is delivered was committed"
+        self._peak_bytes = manifest.active_bytes
+        self._clock.sleep(self._takes(manifest.batch))
 
     def report(self, event: Event) -> None:
         if event["event"] in ("batch", "merge"):

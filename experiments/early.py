@@ -1,12 +1,12 @@
 """The settings of [Levandoski11, section VII]: early results of a chain of joins with little memory.
 
 A *setting* is the input: streams A, B, C, .. joined from the left, each join on a key of its own, and which of the
-streams are bursty. A *method* is how memory is kept: who flushes, who merges, how figures are kept up. A *case* is
+streams are bursty. A *method* is how memory is kept: who flushes, who merges, how figures are smoothed. A *case* is
 both. Pure; running is `early_runs.py`'s.
 
 From the paper: three joins, 300,000 rows a stream at 200 rows a second, memory of 10 % of the input, flushes of 5 %,
 slow and bursty inputs by a Pareto distribution. Scaled down: 20,000 rows a stream at the same rate, a fifteenth of the
-rows and of the time, and memory in proportion. Figures are kept up every second, not every five.
+rows and of the time, and memory in proportion. Figures are taken every second, not every five.
 
 Keys are uniform over a range of values, cut into *buckets*, of which each input of a join has half, drawn at random:
 that is how we read "each join key bucket is assigned to a source with equal probability". Here a bucket is a group, so
@@ -126,7 +126,7 @@ class Method:
     name: str
     spill: str
     merge: str = OFF
-    upkeep: str = "ewma"
+    smoothing: str = "ewma"
 
     def settings(self, setting: Setting, input_bytes: int) -> MemorySettings:
         """With so many bytes of input."""
@@ -135,7 +135,7 @@ class Method:
             spill=self.spill,
             spill_share=setting.flush_share,
             merge=self.merge,
-            upkeep=self.upkeep,
+            smoothing=self.smoothing,
         )
 
 
@@ -146,7 +146,7 @@ STATE_SPILL = Method("state-spill", "global-output")
 STATE_SPILL_SM = Method("state-spill + state manager", "global-output", MANAGER)
 RATE_BASED = Method("rate-based", "rate-based")
 HASH_MERGE = Method("hash-merge", "hash-merge")
-UPKEEPS = (
+SMOOTHINGS = (
     AGF_SM,
     Method("AGF + state manager, average", FLUSH, MANAGER, "average"),
     Method("AGF + state manager, recent", FLUSH, MANAGER, "recent"),
@@ -210,7 +210,7 @@ class Plan:
         return (
             *pair(self.behaviours, (*COMPARED, AGF)),
             *pair(self.behaviours[:1], (STATE_SPILL_SM,)),
-            *pair(self.behaviours[:2], UPKEEPS),
+            *pair(self.behaviours[:2], SMOOTHINGS),
             *pair((*self.memories, *self.flushes), (AGF_SM, STATE_SPILL, HASH_MERGE)),
             *pair((*self.ratios, *self.chains), (AGF_SM, STATE_SPILL)),
             *pair(self.one_key, (*COMPARED, AGF)),

@@ -16,9 +16,9 @@ from experiments.early import (
     COMPARED,
     HASH_MERGE,
     RATE_BASED,
+    SMOOTHINGS,
     STATE_SPILL,
     STATE_SPILL_SM,
-    UPKEEPS,
     Case,
     Method,
     Plan,
@@ -109,14 +109,14 @@ def _single_joins(plan: Plan, outcomes: Outcomes) -> Claim:
     )
 
 
-def _upkeep(plan: Plan, outcomes: Outcomes) -> Claim:
-    found = [[outcomes[Case(setting, method)].early for method in UPKEEPS] for setting in plan.behaviours[:2]]
+def _smoothing(plan: Plan, outcomes: Outcomes) -> Claim:
+    found = [[outcomes[Case(setting, method)].early for method in SMOOTHINGS] for setting in plan.behaviours[:2]]
     return Claim(
         "8",
         "of ewma, average and recent, ewma does best (4 and 3 bursty inputs)",
         "; ".join(_several(f"{count:,}" for count in counts) for counts in found),
         all(counts[0] == max(counts) for counts in found),
-        WHY_UPKEEP,
+        WHY_SMOOTHING,
     )
 
 
@@ -264,8 +264,8 @@ WHY_CONVERGING = (
     "were held to the room in memory three other seeds gave 34,169, 39,322 and 90,083 results with all inputs bursty, "
     "more than lies between these settings."
 )
-WHY_UPKEEP = (
-    "Upkeep: with recent, groups to which nothing came in the last batch score 0, most of them while inputs are "
+WHY_SMOOTHING = (
+    "Smoothing: with recent, groups to which nothing came in the last batch score 0, most of them while inputs are "
     "silent, and of equal scores the larger group goes first. So fewer and larger groups are flushed than with ewma, "
     "generations are larger, and a merge, of which there is one a second, pays more of what is owed. With the smaller "
     "group first instead, in an earlier version, the results with recent fell from 57,412 to 14,401, and with ewma "
@@ -297,7 +297,7 @@ CHECKS: Sequence[Callable[[Plan, Outcomes], Claim]] = (
     _converging,
     _single_joins,
     _as_printed,
-    _upkeep,
+    _smoothing,
     _little_memory,
     _much_memory,
     _stable_flush,

@@ -15,9 +15,9 @@ from experiments.early import (
     ONE_KEY_GROUPS,
     PAPER_ROWS,
     RATE,
+    SMOOTHINGS,
     STATE_SPILL,
     STATE_SPILL_SM,
-    UPKEEPS,
     Case,
     Method,
     Plan,
@@ -59,7 +59,7 @@ SEPARATE = (
     "anew with the page. The setting with one key was added after flushing alone had not come out, to find out why."
 )
 FEW = 10.0  # results that a scale reaches at least, so that none looks like none
-UPKEEP_NAMES = tuple(method.upkeep for method in UPKEEPS)
+SMOOTHING_NAMES = tuple(method.smoothing for method in SMOOTHINGS)
 
 
 def make_page(plan: Plan, outcomes: Outcomes) -> Page:
@@ -81,8 +81,8 @@ def make_page(plan: Plan, outcomes: Outcomes) -> Page:
         Figures(tuple(figure for setting in plan.behaviours for figure in _behaviour(setting, outcomes))),
         Heading("One key for all joins (not in the paper)"),
         Figures(tuple(figure for setting in plan.one_key for figure in _behaviour(setting, outcomes))),
-        Heading("How figures are kept up (figure 8)"),
-        Figures(tuple(_upkeep(setting, outcomes) for setting in plan.behaviours[:2])),
+        Heading("How figures are smoothed (figure 8)"),
+        Figures(tuple(_smoothing(setting, outcomes) for setting in plan.behaviours[:2])),
         Heading("Memory and flush size (figures 10 and 11)"),
         Figures((*_memory(plan, outcomes), *_flush(plan, outcomes))),
         Heading("Join ratios, and more joins (figures 12 and 13)"),
@@ -102,7 +102,7 @@ def _method(base: Setting) -> tuple[str, ...]:
         f"second, so that a run covers some {base.rows / RATE:g} seconds of input and not {PAPER_ROWS / RATE:,.0f}. "
         f"Memory is {_percent(base.memory_share)} of the bytes of the input; it has to hold what joins put out for the "
         f"joins above, too. Every join has {GROUPS} groups ({ONE_KEY_GROUPS} with one key for all). A batch takes what "
-        f"came in {BATCH_SECONDS:g} second; figures are kept up with each batch (in the paper every 5 seconds). Bursty "
+        f"came in {BATCH_SECONDS:g} second; figures are taken with each batch (in the paper every 5 seconds). Bursty "
         "inputs have bursts and silences of Pareto-distributed lengths, and the same rate in the long run.",
         "Keys: of the groups of a join each of its inputs has half, drawn at random, so that about a quarter of them "
         "can have results; within its groups an input's keys are uniform. A row finds 2 partners in each join. The "
@@ -151,7 +151,7 @@ def _reasons(claims: Sequence[Claim]) -> list[Paragraph]:
 def _all_runs(outcomes: Outcomes) -> Table:
     return Table(
         columns=(
-            Columns("", ("joins", "inputs", "method", "upkeep"), text=True),
+            Columns("", ("joins", "inputs", "method", "smoothing"), text=True),
             Columns("setting", ("ratio", "memory", "flush")),
             Columns("results", ("at half time", "at the end of input", "whole answer")),
             Columns("", ("spills", "a flush took", "merges", "most memory", "CPU (s)")),
@@ -167,7 +167,7 @@ def _run_row(outcome: Outcome) -> tuple[str, ...]:
         str(len(setting.streams) - 1),
         setting.name,
         method.name,
-        method.upkeep,
+        method.smoothing,
         f"{setting.ratio:g}",
         _percent(setting.memory_share),
         _percent(setting.flush_share),
@@ -222,10 +222,10 @@ def _line(name: str, outcome: Outcome) -> Line:
     return Line(name, (0.0, *outcome.seconds), (0, *outcome.results))
 
 
-def _upkeep(setting: Setting, outcomes: Outcomes) -> Figure:
-    lines = tuple(_line(method.upkeep, outcomes[Case(setting, method)]) for method in UPKEEPS)
-    chart = Chart(f"{setting.name}: AGF + state manager", "seconds of input", "results so far", lines, UPKEEP_NAMES)
-    return _figure(f"early-upkeep-{setting.bursty.lower()}", chart)
+def _smoothing(setting: Setting, outcomes: Outcomes) -> Figure:
+    lines = tuple(_line(method.smoothing, outcomes[Case(setting, method)]) for method in SMOOTHINGS)
+    chart = Chart(f"{setting.name}: AGF + state manager", "seconds of input", "results so far", lines, SMOOTHING_NAMES)
+    return _figure(f"early-smoothing-{setting.bursty.lower()}", chart)
 
 
 def _memory(plan: Plan, outcomes: Outcomes) -> tuple[Figure, Figure]:

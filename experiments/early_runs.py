@@ -56,7 +56,7 @@ class Outcome:
             "method": method.name,
             "spill": method.spill,
             "merge": method.merge,
-            "upkeep": method.upkeep,
+            "smoothing": method.smoothing,
             "streams": setting.streams,
             "bursty": setting.bursty,
             "rows": setting.rows,

@@ -7,8 +7,8 @@ grows, while its batches and its memory stay of a size.
 
 What it needs is measured whether it keeps up or not: the CPU seconds of its batches over the seconds of input that
 they took are the cores that it needs to keep up. Only batches that begin after `filled_after` seconds of input count,
-when every window is full. The CPU time is that of the whole process, spent in `LocalRun.run_batch`; making rows,
-waiting and collecting garbage do not count.
+when every window is full. The CPU time is that of the whole process, spent in `Driver.run_batch`, whose work does
+not end with the join: it commits, and collects what nothing needs. Making rows and waiting do not count.
 
 A memory limit is noted when the state first exceeds it, and the run goes on, so that the plan's costs are known; what
 it did after that moment is not to be shown as if it had been allowed.
@@ -27,12 +27,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.model.routing import Routing
+from watersmeet.model.placement import Placement
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock
-from watersmeet.runtime.local import LocalRun, MemoryResults
-from watersmeet.runtime.local_sources import SourceBatch
+from watersmeet.runtime.local.executor import MemoryResults
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.state.manifest import Manifest
 
 GROUPS = 300
@@ -154,7 +155,7 @@ def run_paced(
     times = {entry.stream.name: rows[entry.stream.name].column(entry.stream.time) for entry in plan.query.inputs}
     arrivals = {name: column.to_numpy() for name, column in times.items()}
     results = MemoryResults()
-    run = LocalRun(plan, in_memory(plan.query, plan.tree, Routing.even(GROUPS, 1)), results)
+    run = LocalRun(plan, in_memory(plan.query, plan.spec, Placement(1, GROUPS)), results)
     batches: list[_Batch] = []
     samples = [Sample(0.0, 0.0, 0, 0, 0, 0)]
     taken = dict.fromkeys(arrivals, 0)
@@ -169,10 +170,9 @@ def run_paced(
             until = {name: _arrived(column, ended) for name, column in arrivals.items()}
             pulled = {name: SourceBatch([rows[name].slice(taken[name], until[name] - taken[name])]) for name in rows}
             cpu, wall = time.process_time(), time.perf_counter()
-            manifest = run.run_batch(pulled)
+            manifest = run.driver.run_batch(pulled)
             cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-            keep(results.taken())
-            run.checkpoint.tidy()
+            keep(results.pop())
             batches.append(_measured(plan, manifest, begun, ended, cpu, wall))
             taken, begun = until, ended
             now = clock.now() - start

@@ -19,7 +19,7 @@ from benchmarks.contenders.progress import follow, parser
 from benchmarks.contenders.spark_native import read, start_spark
 from benchmarks.contenders.watersmeet_spark import SETTINGS
 from benchmarks.data import first_files
-from watersmeet.runtime.spark.query import SparkRun
+from watersmeet.runtime.spark.run import SparkRun
 
 Event = dict[str, Any]
 

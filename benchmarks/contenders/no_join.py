@@ -19,10 +19,10 @@ from benchmarks.contenders.progress import arguments, report_triggers
 from benchmarks.contenders.spark_native import read, start_spark
 from benchmarks.contenders.watersmeet_spark import QUERY, SETTINGS
 from benchmarks.data import STREAMS, first_files
-from watersmeet.model.routing import Routing
-from watersmeet.runtime.batch import BatchContext
+from watersmeet.model.placement import Placement
+from watersmeet.runtime.context import SourceContext
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, Cell, from_arrow, to_arrow
-from watersmeet.runtime.spark.query import JOB_SETTINGS
+from watersmeet.runtime.spark.executor import JOB_SETTINGS
 from watersmeet.runtime.spark.sources import unite
 from watersmeet.runtime.spark.tasks import Pack
 
@@ -54,12 +54,13 @@ def main() -> None:
 def run(spark: SparkSession, data: Path, folder: Path) -> StreamingQuery:
     query = wm.sql(QUERY, **{stream: read(spark, data, stream) for stream in STREAMS})
     plan = query.physical()
-    context = BatchContext(
-        plan,
+    context = SourceContext(
         batch=0,
-        routing=Routing.even(300, SLOTS),
-        watermarks=dict.fromkeys(plan.streams),
-        segments=dict.fromkeys(plan.states, ()),
+        placement=Placement(SLOTS, 300),
+        watermarks_us=dict.fromkeys(plan.streams),
+        times={entry.stream.name: entry.stream.time for entry in plan.query.inputs},
+        leaves=plan.leaves,
+        port_stage=plan.port_stage,
     )
     wanted = {stream: plan.stream_columns(stream) for stream in STREAMS}
     union, layout = unite(plan, {stream: read(spark, data, stream) for stream in STREAMS}, wanted)

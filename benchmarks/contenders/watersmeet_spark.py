@@ -9,7 +9,7 @@ import watersmeet as wm
 from benchmarks.contenders.progress import arguments, delivered_by_name, report_triggers
 from benchmarks.contenders.spark_native import read, start_spark
 from benchmarks.data import STREAMS, first_files
-from watersmeet.runtime.spark.query import SparkRun
+from watersmeet.runtime.spark.run import SparkRun
 
 COLUMNS = ", ".join(f"{stream}.{name} AS {stream}_{name}" for stream in STREAMS for name in ("k", "v", "ts"))
 QUERY = f"SELECT {COLUMNS} FROM A, B, C WHERE A.k = B.k AND B.k = C.k"

@@ -22,6 +22,7 @@ from watersmeet.adapt.settings import DEFAULT_POLICY, MemorySettings
 from watersmeet.draw.explain import explain_text
 from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
+from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import parse_bytes, parse_duration
@@ -328,5 +329,5 @@ class _LocalInput:
         if self._table is None:
             return self._batches
         step = batch_rows or max(1, self._table.num_rows)
-        whole = self._table.combine_chunks()
-        return (whole.slice(start, step).combine_chunks().to_batches()[0] for start in range(0, whole.num_rows, step))
+        pieces = (self._table.slice(start, step) for start in range(0, self._table.num_rows, step))
+        return (concat(piece.to_batches(), piece.schema) for piece in pieces)

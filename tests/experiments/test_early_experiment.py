@@ -81,7 +81,7 @@ def test_memory_and_flush_are_shares() -> None:
     settings = AGF_SM.settings(replace(SMALL, memory_share=0.1, flush_share=0.2), size)
     assert settings.budget_bytes == size / 10
     assert settings.share == 0.2
-    assert (settings.spill, settings.merge, settings.upkeep) == ("adaptive-global-flush", "state-manager", "ewma")
+    assert (settings.spill, settings.merge, settings.smoothing) == ("adaptive-global-flush", "state-manager", "ewma")
     assert STATE_SPILL.settings(SMALL, size).merge == "off"
 
 

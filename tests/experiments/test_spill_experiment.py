@@ -117,6 +117,17 @@ def test_after_a_spill_the_run_is_inside_its_budget() -> None:
     assert all((sample.peak_bytes > budget) == (sample.spilled_groups > 0) for sample in run.run_time)
 
 
+def test_what_the_clean_up_will_merge_goes_cold_before_it_begins() -> None:
+    """Nothing is above the one join, so what is active from then on is what owes nothing."""
+    setting = join_settings(TINY)[0]
+    query, rows, course = setting.query(), setting.rows(), setting.course(TINY)
+    unlimited = run_budgeted(query, rows, course, MemorySettings())
+    run = run_budgeted(query, rows, course, setting.contenders[0].memory(unlimited.most_bytes // 2))
+    assert len(run.clean_up) > 1
+    assert len({sample.active_bytes for sample in run.clean_up}) == 1
+    assert run.clean_up[0].active_bytes < run.run_time[-1].active_bytes
+
+
 def test_a_run_repeats_exactly_but_for_the_time_it_takes() -> None:
     setting = join_settings(TINY)[1]
     query, rows, course = setting.query(), setting.rows(), setting.course(TINY)

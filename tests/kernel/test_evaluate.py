@@ -23,6 +23,8 @@ from watersmeet.lang.types import parse_schema
 from watersmeet.model.expressions import Column, Expr, Literal, PythonCall
 from watersmeet.model.streams import Stream
 
+NAN, INF = math.nan, math.inf
+OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))[0]  # as some divisions make it
 SCHEMA = parse_schema(
     "i INT, j BIGINT, f DOUBLE, d DECIMAL(10, 2), s STRING, t STRING, p BOOLEAN, q BOOLEAN, day DATE, ts TIMESTAMP, "
     "u TIMESTAMP, n TIMESTAMP_NTZ"
@@ -184,6 +186,22 @@ def test_rules_of_our_own(text: str, expected: list[Any] | None) -> None:
         ("9223372036854775807 < 9223372036854775808", True),
         ("-9223372036854775807 > -9223372036854775808", True),
         ("5. / 2", 2.5),
+        ("-99999999999999999999999999999999999999", Decimal("-" + "9" * 38)),
+        (
+            "CAST(1 AS DECIMAL(1, 0)) * -0.1234567890123456789012345678901234567",
+            Decimal("-0.1234567890123456789012345678901234567"),
+        ),
+        ("ROUND(1.005e0, 2)", 1.01),
+        ("ROUND(-2.675e0, 2)", -2.68),
+        ("ROUND(1e300, 2)", 1e300),
+        ("ROUND(CAST('Infinity' AS DOUBLE), 2)", INF),
+        ("ROUND(1.5e0, 400)", 1.5),
+        ("ROUND(1.5e0, -400)", 0.0),
+        ("ROUND(1.5BD, -2)", Decimal(0)),
+        ("ROUND(99.5BD, -2)", Decimal(100)),
+        ("ROUND(99.5BD, -100)", Decimal(0)),
+        ("ROUND(123, -25)", 0),
+        ("NULLIF(NULL, NULL)", None),
         ("'it''s' = \"it's\"", True),
         ("'ab' RLIKE '^a.$'", True),
         ("'ab' NOT RLIKE 'c'", True),
@@ -246,8 +264,6 @@ def test_decimals_past_38_digits_are_computed_exactly_or_refused() -> None:
         evaluate(add, pa.record_batch({"A.d": pa.array([big], pa.decimal128(38, 2))}))
 
 
-NAN, INF = math.nan, math.inf
-OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))[0]  # as some divisions make it
 FLOATS = [None, -INF, -1.5, -0.0, 0.0, 1.5, INF, NAN, OTHER_NAN]
 PAIRS = [(x, y) for x in FLOATS for y in FLOATS]
 

@@ -14,53 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from small_steps import Row, plan_of, rows_of, step
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.indexed import Indexed
-from watersmeet.kernel.prepare import prepare, set_late_apart
 from watersmeet.kernel.step import _chunks, join_step
-from watersmeet.lang.binder import bind
-from watersmeet.lang.types import parse_schema
-from watersmeet.model.streams import Stream
-from watersmeet.plan.layout import lay_out
-from watersmeet.plan.physical import Node, PhysicalPlan
-from watersmeet.plan.tree import choose_tree
+from watersmeet.plan.physical import Node
 
-Row = tuple[Any, ...]
-SCHEMA = "k BIGINT, v BIGINT, ts BIGINT"
 THREE = "SELECT A.v AS a, B.v AS b, C.v AS c FROM A, B, C WHERE A.k = B.k AND B.k = C.k"
-
-
-def plan_of(text: str, schema: str = SCHEMA) -> PhysicalPlan:
-    query = bind(text, {name: Stream(name, parse_schema(schema)) for name in "ABC"})
-    return lay_out(query, choose_tree(query, "mjoin"))
-
-
-def rows_of(plan: PhysicalPlan, alias: str, rows: Sequence[Row], schema: str = SCHEMA) -> pa.RecordBatch:
-    fields = parse_schema(schema)
-    batch = pa.RecordBatch.from_pylist([dict(zip(fields.names, row, strict=True)) for row in rows], schema=fields)
-    return prepare(set_late_apart(batch, "ts", None), next(leaf for leaf in plan.leaves if leaf.alias == alias))
-
-
-def step(
-    plan: PhysicalPlan,
-    new: dict[str, list[Row]],
-    kept: dict[str, list[list[Row]]] | None = None,
-    schema: str = SCHEMA,
-    **options: Any,
-) -> list[pa.RecordBatch]:
-    (node,) = plan.operators.values()
-    aliases = [str(entry.source) for entry in node.inputs]
-    return list(
-        join_step(
-            node,
-            [rows_of(plan, alias, new.get(alias, []), schema) for alias in aliases],
-            [
-                [Indexed.of(rows_of(plan, alias, segment, schema)) for segment in (kept or {}).get(alias, [])]
-                for alias in aliases
-            ],
-            **options,
-        )
-    )
 
 
 def values(chunks: list[pa.RecordBatch], *names: str) -> Counter[Row]:

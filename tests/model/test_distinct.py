@@ -68,7 +68,9 @@ def test_by_hand(counts: list[tuple[int, int]], expected: float) -> None:
 
 
 several = st.lists(
-    st.lists(st.integers(1, 50).flatmap(lambda rows: st.tuples(st.just(rows), st.integers(1, rows))), min_size=3, max_size=3),
+    st.lists(
+        st.integers(1, 50).flatmap(lambda rows: st.tuples(st.just(rows), st.integers(1, rows))), min_size=3, max_size=3
+    ),
     max_size=6,
 )
 

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
+from watersmeet.runtime.local_sources import FileSource, known_before, probe_files
 
 from small_jobs import FILES, SmallJob, checked_main, rows_of, write_rows
+from small_s3 import small_s3
 from watersmeet.cli.main import main
 from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
-from watersmeet.runtime import source_files
-from watersmeet.runtime.local_sources import FileSource, known_before, probe_files
 from watersmeet.runtime.source_files import SourceRoot, list_files
 
 DAY = 86_400
@@ -271,41 +269,40 @@ def test_an_age_that_is_none(age: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that serves as far://bucket, another filesystem to pyarrow."""
-    folder = tmp_path / "far" / "bucket"
-    folder.mkdir(parents=True)
-    filesystem = pafs.SubTreeFileSystem(str(tmp_path / "far"), pafs.LocalFileSystem())
-
-    def from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
-        return filesystem, uri.removeprefix("far://").partition("@")[2].partition("?")[0] or uri.removeprefix("far://")
-
-    names = {name: getattr(pafs, name) for name in ("FileType", "FileSelector", "LocalFileSystem")}
-    known = SimpleNamespace(FileSystem=SimpleNamespace(from_uri=from_uri), **names)
-    monkeypatch.setattr(source_files, "pafs", known)
-    return folder
+def bucket(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """A folder, and the query that leads an address in the bucket "far" to it."""
+    (tmp_path / "s3" / "far").mkdir(parents=True)
+    with small_s3(tmp_path / "s3") as query:
+        yield tmp_path / "s3" / "far", query
 
 
-def test_files_far_away_have_addresses_without_secrets(far: Path) -> None:
-    put(far / "in" / "p=1" / "x.csv")
-    running = source("far://key:secret@bucket/in/?endpoint=here", "k BIGINT, p INT, ts BIGINT")
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_files_far_away_have_addresses_without_secrets(scheme: str, bucket: tuple[Path, str]) -> None:
+    folder, query = bucket
+    put(folder / "in" / "p=1" / "x.csv", time=5)
+    put(folder / "in" / "p=2" / "_x.csv")
+    put(folder / "in" / "p=2" / "a.csv", "3,4\n", time=4)
+    running = source(f"{scheme}://key:secret@far/in/?{query}", "k BIGINT, p INT, ts BIGINT")
     rows, files = pull(running)
-    assert (rows, files) == ([{"k": 1, "p": 1, "ts": 2}], ("far://bucket/in/p=1/x.csv",))
+    assert rows == [{"k": 3, "p": 2, "ts": 4}, {"k": 1, "p": 1, "ts": 2}]
+    assert files == (f"{scheme}://far/in/p=2/a.csv", f"{scheme}://far/in/p=1/x.csv")
     assert running.pull(files) is None
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "json"])
-def test_every_format_is_read_from_far_away(form: str, far: Path) -> None:
-    put(far / "x.csv", "k,ts\n1,2\n")
-    put(far / "x.json", '{"k": 1, "ts": 2}\n')
-    pq.write_table(pa.table({"k": [1], "ts": [2]}), far / "x.parquet")
-    assert pull(source(f"far://bucket/x.{form}", form=form)) == ([{"k": 1, "ts": 2}], (f"far://bucket/x.{form}",))
+def test_every_format_is_read_from_far_away(form: str, bucket: tuple[Path, str]) -> None:
+    folder, query = bucket
+    put(folder / "x.csv", "k,ts\n1,2\n")
+    put(folder / "x.json", '{"k": 1, "ts": 2}\n')
+    pq.write_table(pa.table({"k": [1], "ts": [2]}), folder / "x.parquet")
+    found = pull(source(f"s3://key:secret@far/x.{form}?{query}", form=form))
+    assert found == ([{"k": 1, "ts": 2}], (f"s3://far/x.{form}",))
 
 
-def test_a_missing_path_far_away(far: Path) -> None:
+def test_a_missing_path_far_away(bucket: tuple[Path, str]) -> None:
     with pytest.raises(InputError, match='the path of stream "A" does not exist') as caught:
-        source("far://bucket/none")
-    assert caught.value.detail == "far://bucket/none is neither a folder nor a file."
+        source(f"s3://key:secret@far/none?{bucket[1]}")
+    assert caught.value.detail == "s3://far/none is neither a folder nor a file."
 
 
 def test_an_address_that_nobody_reaches_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,9 @@ BIG = compaction.MAX_SEGMENT_BYTES
 
 def state(width: int | None) -> State:
     windows = () if width is None else (("@A", width),)
-    return State(StateName("S"), ("A",), ("A.k",), (("@A", pa.int64()), ("A.k", pa.int64())), windows, ("B",), Partitioning("k0"))
+    return State(
+        StateName("S"), ("A",), ("A.k",), (("@A", pa.int64()), ("A.k", pa.int64())), windows, ("B",), Partitioning("k0")
+    )
 
 
 def segments(*entries: tuple[int, int]) -> list[Candidate]:

@@ -39,7 +39,9 @@ def release(name: str, groups: tuple[GroupRange, ...] = ALL) -> ReleaseGroups:
 
 def test_the_slowest_stream_that_comes_to_meet_a_state_decides() -> None:
     marks = {"A": 7 * SECOND, "B": 5 * SECOND, "C": 6 * SECOND}
-    found = {inputs: horizon_us(PLAN, PLAN.states[state_of(PLAN, inputs)], marks, {}) for inputs in ("A", "B", "A+B", "C")}
+    found = {
+        inputs: horizon_us(PLAN, PLAN.states[state_of(PLAN, inputs)], marks, {}) for inputs in ("A", "B", "A+B", "C")
+    }
     assert found == {"A": 5 * SECOND, "B": 6 * SECOND, "A+B": 6 * SECOND, "C": 5 * SECOND}
 
 
@@ -84,7 +86,9 @@ def test_in_groups_with_a_closed_generation_they_go_cold_instead() -> None:
 
 def test_a_segment_of_such_groups_alone_is_not_released_at_all() -> None:
     closed = entry("b", "B", 0, ((2, 4),), end=9999, cold=2)
-    assert expired(entry("a", "A", 0, ((2, 4),)), closed) == [CoolGroups(SegmentId("a"), state_of(PLAN, "A"), ((2, 4),))]
+    assert expired(entry("a", "A", 0, ((2, 4),)), closed) == [
+        CoolGroups(SegmentId("a"), state_of(PLAN, "A"), ((2, 4),))
+    ]
 
 
 def test_an_operator_that_owes_keeps_the_rows_above_that_its_results_may_meet() -> None:

@@ -13,7 +13,15 @@ from watersmeet.state.gc import collect_everything, collect_files
 from watersmeet.state.manifest import BatchRecord, Manifest
 from watersmeet.state.segment_files import FileSegments
 from watersmeet.state.table import VERSIONS_KEPT, FileTable
-from watersmeet.state.updates import AddSegment, AdvanceStream, CloseGroups, FinishBatch, ListFiles, MarkDelivered, ReleaseGroups
+from watersmeet.state.updates import (
+    AddSegment,
+    AdvanceStream,
+    CloseGroups,
+    FinishBatch,
+    ListFiles,
+    MarkDelivered,
+    ReleaseGroups,
+)
 
 GROUPS = ((0, 6),)
 
@@ -36,9 +44,7 @@ def table(home: Path, first_manifest: Manifest) -> FileTable:
 
 def collect(home: Path, table: FileTable) -> int:
     waiting = [Folder(str(home / name)) for name in ("waiting", "late")]
-    return collect_everything(
-        table, FileSegments(Folder(str(home / "segments"))), waiting, Folder(str(home / "lists"))
-    )
+    return collect_everything(table, FileSegments(Folder(str(home / "segments"))), waiting, Folder(str(home / "lists")))
 
 
 def listing(home: Path, folder: str) -> set[str]:

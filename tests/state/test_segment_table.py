@@ -201,7 +201,9 @@ steps = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(steps)
-def test_a_draft_is_what_one_change_after_the_other_makes(history: list[tuple[str, int, GroupRange, Generation]]) -> None:
+def test_a_draft_is_what_one_change_after_the_other_makes(
+    history: list[tuple[str, int, GroupRange, Generation]],
+) -> None:
     """Against a plain dictionary, with every group of every file in it once."""
     draft = SegmentDraft(SegmentTable.of(GROUPS))
     held: dict[tuple[str, int], tuple[StateName, Generation | None]] = {}
@@ -221,7 +223,9 @@ def test_a_draft_is_what_one_change_after_the_other_makes(history: list[tuple[st
         elif kind == "cold" and names:
             entry = table[names[pick % len(names)]]
             moved = set(expand_ranges(groups)) & set(expand_ranges(entry.groups))
-            if generation not in {held[entry.file, group][1] for group in moved} and not _taken(table, entry, generation):
+            if generation not in {held[entry.file, group][1] for group in moved} and not _taken(
+                table, entry, generation
+            ):
                 draft.turn_cold(entry, groups, generation)
                 held.update({(entry.file, group): (entry.state, generation) for group in moved})
         elif kind == "finish":

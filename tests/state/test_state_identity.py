@@ -54,9 +54,7 @@ def test_the_same_query_is_not_refused() -> None:
     ],
     ids=["text", "lateness", "time", "schema", "two"],
 )
-def test_another_query_is_refused_with_what_differs(
-    other: QueryIdentity, detail: str
-) -> None:
+def test_another_query_is_refused_with_what_differs(other: QueryIdentity, detail: str) -> None:
     with pytest.raises(CheckpointError) as caught:
         refuse_other_query(identity(), other)
     assert caught.value.primary == "the checkpoint belongs to another query"

@@ -24,8 +24,12 @@ from watersmeet.state.table import (
 )
 from watersmeet.state.updates import AdvanceStream, FinishBatch, RecordDecision, Update
 
+
 def batch(number: int) -> list[Update]:
-    return [AdvanceStream("A", number, 10, 1, ((f"{number}.parquet", number),)), FinishBatch(BatchRecord(number, 10, 5, 1))]
+    return [
+        AdvanceStream("A", number, 10, 1, ((f"{number}.parquet", number),)),
+        FinishBatch(BatchRecord(number, 10, 5, 1)),
+    ]
 
 
 def commit_batches(table: Table, count: int) -> None:

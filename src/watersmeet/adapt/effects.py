@@ -19,7 +19,7 @@ from watersmeet.adapt.decisions import (
     Work,
     to_json,
 )
-from watersmeet.model.ids import GroupKey, OperatorName
+from watersmeet.model.ids import LIVE, GroupKey, OperatorName
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.ledger import Ledgers, as_ranges
 from watersmeet.state.manifest import Learned, Manifest
@@ -40,7 +40,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     """The decisions of all policies without what does not go together: the one place for conflicts.
 
     A group is merged once, whoever asked first. One that is merged with its live generation needs no spill, which would
-    close the same rows. Parts are united only when no generation is closed or merged, which would change them.
+    close the same rows. Parts of generations are united when no merge reads them: a merge that could as well take place
+    with the next batch waits for that, any other goes first.
     """
     merged: dict[GroupKey, MergeGroup] = {}
     others: list[Decision] = []
@@ -49,17 +50,19 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             merged.setdefault((decision.operator, decision.group), decision)
         else:
             others.append(decision)
-    settled = not merged and not any(isinstance(decision, (SpillGroups, CloseLive)) for decision in others)
     whole = {key for key, decision in merged.items() if decision.with_live}
+    closing = bool(whole) or any(isinstance(decision, (SpillGroups, CloseLive)) for decision in others)
     result: list[Decision] = []
     for decision in others:
         if isinstance(decision, SpillGroups):
             decision = replace(decision, groups=tuple(key for key in decision.groups if key not in whole))
             if not decision.groups:
                 continue
-        if isinstance(decision, UniteParts) and not settled:
+        if isinstance(decision, UniteParts) and (whole or (closing and decision.generation == LIVE)):
             continue
         result.append(decision)
+    if any(isinstance(decision, UniteParts) for decision in result):
+        merged = {}
     return [*result, *merged.values()]
 
 

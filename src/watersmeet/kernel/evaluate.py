@@ -220,9 +220,29 @@ def _rlike(value: Value, pattern: Value) -> Value:
 def _round(value: Value, digits: Value) -> Value:
     if not digits.is_valid:
         return pa.scalar(None, value.type)
-    if pa.types.is_decimal(value.type):
-        value = value.cast(pa.decimal256(value.type.precision + 1, value.type.scale))  # 9.9 rounds to 10.0
-    return pc.round(value, digits.as_py(), "half_towards_infinity")
+    kind, places = value.type, digits.as_py()
+    if pa.types.is_floating(kind):
+        return _round_floating(value, places)
+    if pa.types.is_decimal(kind):
+        places = max(places, kind.scale - kind.precision - 1)  # further left every value is 0
+        value = value.cast(pa.decimal256(kind.precision + 2, kind.scale))  # 9.9 rounds to 10.0
+    elif places < -19:  # no BIGINT has so many digits
+        return pc.multiply(value, pa.scalar(0, kind))
+    return pc.round(value, places, "half_towards_infinity")
+
+
+def _round_floating(value: Value, places: int) -> Value:
+    if places > 20:
+        return value
+    if places < -308:
+        return pc.multiply(value, pa.scalar(0.0))
+    if places <= 0:
+        return pc.round(value, places, "half_towards_infinity")
+    # By the digits that it is written with: 1.005 is 1.01, and less by its binary value. From 1e16 on all are whole.
+    small = pc.less(pc.abs(value), pa.scalar(1e16))
+    exact = cast(pc.if_else(small, value, pa.scalar(0.0)), pa.decimal256(76, 20))
+    rounded = pc.round(exact, places, "half_towards_infinity")
+    return pc.if_else(small, cast(rounded, pa.float64()), value)
 
 
 def _to_whole(kernel: Callable[[Value], Value]) -> Callable[[Value], Value]:

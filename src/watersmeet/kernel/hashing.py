@@ -6,7 +6,8 @@ holds it in place. Integers, booleans, dates and timestamps hash one-to-one (spl
 a single such key never collides; others may, and their keys are compared after every probe.
 
 Strings are hashed by their bytes: each byte is mixed with its position, and the sum is mixed with the length. No loop
-over rows: the cost is a few array passes over the bytes.
+over rows: the cost is a few array passes over the bytes, of so many at a time that the arrays, each eight times as
+large, stay small.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ UInt64Array = npt.NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+
+# Bytes of text that are hashed at once.
+TEXT_AT_ONCE = 4 << 20
 
 
 def mix(values: UInt64Array) -> UInt64Array:
@@ -89,17 +93,31 @@ def _hash_decimals(column: pa.Array) -> UInt64Array:
 def _hash_bytes(column: pa.Array) -> UInt64Array:
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offsets_buffer, data = column.buffers()
-    offset_type = np.int64 if wide else np.int32
-    offsets = np.frombuffer(offsets_buffer, dtype=offset_type)[column.offset : column.offset + len(column) + 1]
-    offsets = offsets.astype(np.int64)
+    if not len(column):
+        return np.empty(0, dtype=np.uint64)
+    all_offsets = np.frombuffer(offsets_buffer, dtype=np.int64 if wide else np.int32)
+    offsets = all_offsets[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    text = np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8)
+    parts = []
+    low = 0
+    while low < len(column):
+        high = max(low + 1, int(np.searchsorted(offsets, offsets[low] + TEXT_AT_ONCE, side="right")) - 1)
+        parts.append(_hash_stretch(offsets[low : high + 1], text))
+        low = high
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _hash_stretch(offsets: npt.NDArray[np.int64], text: npt.NDArray[np.uint8]) -> UInt64Array:
+    """The hashes of the values between `offsets`."""
     lengths = np.diff(offsets)
-    sums = np.zeros(len(column), dtype=np.uint64)
-    total = int(offsets[-1] - offsets[0]) if len(column) else 0
+    starts = offsets[:-1] - offsets[0]
+    sums = np.zeros(len(lengths), dtype=np.uint64)
+    total = int(offsets[-1] - offsets[0])
     if total:
-        text = np.frombuffer(data, dtype=np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64)
-        position = np.arange(total, dtype=np.int64) - np.repeat(offsets[:-1] - offsets[0], lengths)
-        words = mix(text | (position.astype(np.uint64) << np.uint64(8)))
+        letters = text[offsets[0] : offsets[-1]].astype(np.uint64)
+        position = np.arange(total, dtype=np.int64) - np.repeat(starts, lengths)
+        words = mix(letters | (position.astype(np.uint64) << np.uint64(8)))
         filled = lengths > 0
         # reduceat gives an empty stretch the value of its successor, so only the filled ones take part.
-        sums[filled] = np.add.reduceat(words, (offsets[:-1] - offsets[0])[filled])
+        sums[filled] = np.add.reduceat(words, starts[filled])
     return mix(sums + lengths.astype(np.uint64))

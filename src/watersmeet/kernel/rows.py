@@ -11,10 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from watersmeet.errors import ResourceError
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.plan.physical import HASH_FIELD
 
 Int64Array = npt.NDArray[np.int64]
+
+# What the 32-bit offsets of a text or binary column can address.
+MAX_TEXT_BYTES = 2**31 - 1
+_WIDE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+_NARROW = {wide: plain for plain, wide in _WIDE.items()}
 
 
 def hashes(batch: pa.RecordBatch) -> UInt64Array:
@@ -37,7 +43,39 @@ def concat(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
     """All rows of `batches`, in order, as one batch."""
     if not batches:
         return pa.RecordBatch.from_pylist([], schema=schema)
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    if len(batches) == 1:
+        return batches[0]
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        if "overflow" not in str(error):
+            raise
+        raise _too_much_text(batches) from None
+
+
+def _too_much_text(batches: Sequence[pa.RecordBatch]) -> ResourceError:
+    sizes = {name: sum(batch.column(name).nbytes for batch in batches) for name in batches[0].schema.names}
+    widest = max(sizes, key=sizes.__getitem__)
+    return ResourceError(
+        f'column "{widest}" has too much text for one batch',
+        detail=f"{sum(batch.num_rows for batch in batches)} rows hold {sizes[widest]} bytes of it; "
+        f"what is joined at once can hold {MAX_TEXT_BYTES}.",
+        hint="Use smaller batches (maxFilesPerTrigger, batch_rows) or more slots, or select less of the text.",
+    )
+
+
+def gather(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """All rows of `batches` as one batch, with text in 64-bit layout where there is too much of it for 32 bits."""
+    try:
+        return concat(batches, schema)
+    except ResourceError:
+        wide = pa.schema([(field.name, _WIDE.get(field.type, field.type)) for field in batches[0].schema])
+        return pa.concat_batches([batch.cast(wide) for batch in batches])
+
+
+def narrow(column: pa.Array) -> pa.Array:
+    """A column of `gather`, of which few enough rows were taken, in 32-bit layout."""
+    return column.cast(_NARROW[column.type]) if column.type in _NARROW else column
 
 
 def merge_sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ expanded on the benches alone. So the cost is one search for each distinct new h
 proportion to the candidates. After [Viglas03], which probes by origin and does not narrow first.
 
 Invariants: nothing is held between calls; inputs and segments are sorted by hash; the output of `join_step` comes in
-chunks of bounded size, so a hot key costs time but not memory.
+chunks of bounded size, in rows and in bytes of text, so a hot key or a long text costs time but not memory.
 
 `#h` collisions: hashes only nominate candidates. Unless the plan says that the hash is exact, the real keys of every
 candidate are compared.
@@ -38,14 +38,18 @@ from watersmeet.kernel.evaluate import matches
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.probe import expand, number_distinct
-from watersmeet.kernel.rows import Int64Array, concat, hashes, take
+from watersmeet.kernel.rows import Int64Array, gather, hashes, narrow, take
 from watersmeet.kernel.tally import Tally
+from watersmeet.kernel.widths import widths
 from watersmeet.kernel.window import LONG_AGO, NEVER, Lifetimes, lifetimes
 from watersmeet.model.expressions import Expr, columns_of
 from watersmeet.plan.physical import HASH_FIELD, Node
 
 # Candidates expanded at once: bounds the memory that a hot key takes, and is large enough to hide the cost of a call.
 CHUNK_ROWS = 262_144
+# Text copied at once, unless one combination alone has more. Far below the 2 GiB that an Arrow array can hold, and no
+# less than what a full chunk has where texts take 256 bytes.
+CHUNK_BYTES = 64 << 20
 
 
 def join_step(
@@ -106,7 +110,8 @@ def _step(
     for i, which in ways:
         start = _Partial.of_origin(benches[i], i)
         for partial in _extend(node, benches, start, which, node.orders[i], chunk_rows, tally):
-            yield partial.output(node, benches, search.distinct)
+            for piece in partial.pieces(benches, [name for name, _ in node.out_fields]):
+                yield piece.output(node, benches, search.distinct)
 
 
 def _oldest(node: Node, new: Sequence[pa.RecordBatch]) -> list[int]:
@@ -144,7 +149,7 @@ class _Search:
 
     def narrow(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         alive = np.ones(len(self.distinct), dtype=bool)
-        sizes = [sum(segment.part.num_rows for segment in segments) for segments in self.kept]
+        sizes = [sum(segment.count for segment in segments) for segments in self.kept]
         for j in np.argsort(sizes, kind="stable"):
             # Old rows of j matter only to new rows of another input.
             wanted = np.flatnonzero(alive & (self.inputs_with_new > self.is_new[j]))
@@ -193,7 +198,7 @@ class _Search:
         pieces.append(new if len(fresh) == new.num_rows else take(new, fresh))
         keys.append(self.positions[j][fresh])
         state = node.inputs[j].state
-        rows = concat(pieces, state.schema)
+        rows = gather(pieces, state.schema)
         key = np.concatenate(keys)
         life = lifetimes(rows, state)
         if life is not None and old_rows and int(life.expiry[:old_rows].min()) <= oldest:
@@ -233,6 +238,17 @@ class _Bench:
         """For each key, where its rows begin in `order`."""
         return np.cumsum(self.count) - self.count
 
+    @cached_property
+    def widths(self) -> dict[str, Int64Array]:
+        """For each column of variable width, the bytes of each row."""
+        found = {name: widths(self.rows.column(name)) for name in self.rows.schema.names}
+        return {name: each for name, each in found.items() if each is not None and len(each)}
+
+    @cached_property
+    def widest(self) -> dict[str, int]:
+        """For each column of variable width, the bytes of the row with most."""
+        return {name: int(each.max()) for name, each in self.widths.items()}
+
     def runs(self, which: _Which, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
         """For each of `keys`, where the wanted rows begin in `order`, and how many there are."""
         old = self.old_count[keys]
@@ -260,7 +276,7 @@ class _Partial:
         own = own[life.newest[own] < life.expiry[own]]
         return cls(bench.key[own], {i: own}, Lifetimes(life.newest[own], life.expiry[own]))
 
-    def filter(self, keep: Int64Array) -> _Partial:
+    def filter(self, keep: Int64Array | slice) -> _Partial:
         life = self.lifetimes
         return _Partial(
             self.key[keep],
@@ -268,12 +284,23 @@ class _Partial:
             None if life is None else Lifetimes(life.newest[keep], life.expiry[keep]),
         )
 
+    def pieces(self, benches: Sequence[_Bench], names: Sequence[str]) -> Iterator[_Partial]:
+        """These combinations, in stretches whose named columns can be copied at once."""
+        texts = [(j, name) for j in self.rows for name in benches[j].widest if name in names]
+        if len(self.key) * sum(benches[j].widest[name] for j, name in texts) <= CHUNK_BYTES:
+            yield self
+            return
+        sizes = sum(benches[j].widths[name][self.rows[j]] for j, name in texts)
+        assert isinstance(sizes, np.ndarray)
+        for low, high in _chunks(sizes, CHUNK_BYTES):
+            yield self.filter(slice(low, high))
+
     def columns(self, benches: Sequence[_Bench], names: Sequence[str]) -> pa.RecordBatch:
-        """The named columns of these combinations."""
+        """The named columns of these combinations, which are one of the `pieces`."""
         arrays = []
         for name in names:
             j = next(j for j in self.rows if name in benches[j].rows.schema.names)
-            arrays.append(benches[j].rows.column(name).take(pa.array(self.rows[j])))
+            arrays.append(narrow(benches[j].rows.column(name).take(pa.array(self.rows[j]))))
         return pa.RecordBatch.from_arrays(arrays, names=list(names))
 
     def output(self, node: Node, benches: Sequence[_Bench], distinct: UInt64Array) -> pa.RecordBatch:
@@ -307,10 +334,21 @@ def _extend(
     j, *rest = hops
     bench = benches[j]
     starts, counts = bench.runs(which[j], partial.key)
-    for low, high in _chunks(counts, chunk_rows):
-        part, row = expand(starts[low:high], counts[low:high])
+    for low, begins, sizes in _stretches(starts, counts, chunk_rows):
+        part, row = expand(begins, sizes)
         wider = _join(node, benches, partial, part + low, j, bench.order[row], tally)
         yield from _extend(node, benches, wider, which, rest, chunk_rows, tally)
+
+
+def _stretches(starts: Int64Array, counts: Int64Array, chunk_rows: int) -> Iterator[tuple[int, Int64Array, Int64Array]]:
+    """Runs of rows, or part of a run, to be expanded at once: the number of the first, and their starts and counts."""
+    for low, high in _chunks(counts, chunk_rows):
+        begins, sizes = starts[low:high], counts[low:high]
+        if high - low > 1 or sizes[0] <= chunk_rows:
+            yield low, begins, sizes
+            continue
+        for done in range(0, int(sizes[0]), chunk_rows):
+            yield low, begins + done, np.minimum(sizes - done, chunk_rows)
 
 
 def _chunks(counts: Int64Array, chunk_rows: int) -> Iterator[tuple[int, int]]:
@@ -344,9 +382,10 @@ def _join(
         if not len(wider.key):
             break
         names = dict.fromkeys(column.field_name for expr in predicates for column in columns_of(expr))
-        mask = matches(predicates, wider.columns(benches, list(names)))
-        if mask is None:
-            continue
+        masks = [
+            matches(predicates, piece.columns(benches, list(names))) for piece in wider.pieces(benches, list(names))
+        ]
+        mask = np.concatenate([each for each in masks if each is not None])
         keep = np.flatnonzero(mask)
         tally.check(reads, len(mask), len(keep))
         if len(keep) < len(mask):
@@ -366,9 +405,13 @@ def _due(node: Node, j: int, bound: frozenset[int]) -> dict[frozenset[int], list
 def _compare_keys(partial: _Partial, benches: Sequence[_Bench], j: int) -> _Partial:
     """Drop combinations whose row of input j has the same hash as the others but another key."""
     i = next(iter(partial.rows))
-    keep = np.ones(len(partial.key), dtype=bool)
-    for mine, theirs in zip(benches[i].key_fields, benches[j].key_fields, strict=True):
-        left = benches[i].rows.column(mine).take(pa.array(partial.rows[i]))
-        right = benches[j].rows.column(theirs).take(pa.array(partial.rows[j]))
-        keep &= pc.equal(left, right).to_numpy(zero_copy_only=False)
+    pairs = list(zip(benches[i].key_fields, benches[j].key_fields, strict=True))
+    parts: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
+    for piece in partial.pieces(benches, [name for pair in pairs for name in pair]):
+        same = np.ones(len(piece.key), dtype=bool)
+        for pair in pairs:
+            left, right = piece.columns(benches, pair).columns
+            same &= pc.equal(left, right).to_numpy(zero_copy_only=False)
+        parts.append(same)
+    keep = np.concatenate(parts)
     return partial if keep.all() else partial.filter(np.flatnonzero(keep))

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
@@ -84,12 +83,14 @@ def _cast_all(column: pa.Array, usual: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _cast(usual: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_decimal(kind):
-        with suppress(pa.ArrowInvalid):  # some have more digits than fit, and are rounded: many times slower
-            return usual.cast(kind)
     if pa.types.is_timestamp(kind) and kind.tz:
         return _cast_instants(usual, kind)
-    return cast(usual, kind)
+    try:
+        return usual.cast(kind)
+    except pa.ArrowInvalid:
+        if not pa.types.is_decimal(kind):
+            raise
+        return cast(usual, kind)  # some have more digits than fit, and are rounded: many times slower
 
 
 def _cast_instants(usual: pa.Array, kind: pa.DataType) -> pa.Array:

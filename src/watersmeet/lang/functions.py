@@ -108,6 +108,8 @@ def _of_one_type(function: str, *, ordered: bool) -> Rule:
 def _nullif(binder: ScalarBinder, node: exp.Expr) -> Expr:
     left, right = binder.unify([node.this, node.expression], "NULLIF")
     result = binder.value(node.this)
+    if pa.types.is_null(left.type):
+        return result
     return Call("nullif", (left, right, result), result.type)
 
 

@@ -256,7 +256,9 @@ class ScalarBinder:
         if isinstance(expr, Literal) and _is_numeric(expr.value):
             if expr.value == 2**63:  # the one number that is a BIGINT only with its sign
                 return Literal(-(2**63), pa.int64())
-            return Literal(-expr.value, expr.type)
+            # Decimal's own minus would round to 28 digits.
+            negative = expr.value.copy_negate() if isinstance(expr.value, Decimal) else -expr.value
+            return Literal(negative, expr.type)
         if pa.types.is_integer(expr.type):
             expr = coerce(expr, pa.int64())
         elif not (is_number(expr.type) or pa.types.is_duration(expr.type)):

@@ -8,7 +8,7 @@ So four sums by group are enough, and they can be added up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,21 +41,26 @@ class KeyCounts:
                 held, rows, keys = segment.held_groups, segment.held_rows, segment.held_keys
                 total.rows[held] += rows
                 total.keys[held] += keys
-                larger = rows > total.most_rows[held]
+                most = total.most_rows[held]
+                larger = (rows > most) | ((rows == most) & (keys > total.most_keys[held]))
                 total.most_rows[held[larger]] = rows[larger]
                 total.most_keys[held[larger]] = keys[larger]
         return total
 
     @classmethod
-    def sum(cls, counts: Iterable[KeyCounts], groups: int) -> KeyCounts:
-        total = cls(*(np.zeros(groups, dtype=np.int64) for _ in range(4)))
-        for entry in counts:
-            total.rows[:] += entry.rows
-            total.keys[:] += entry.keys
-            larger = entry.most_rows > total.most_rows
-            total.most_rows[larger] = entry.most_rows[larger]
-            total.most_keys[larger] = entry.most_keys[larger]
-        return total
+    def sum(cls, counts: Sequence[KeyCounts], groups: int) -> KeyCounts:
+        if not counts:
+            return cls.of([], groups)
+        if len(counts) == 1:
+            return counts[0]
+        rows, keys = np.stack([e.most_rows for e in counts]), np.stack([e.most_keys for e in counts])
+        place = (rows * 2**31 + keys).argmax(axis=0), np.arange(groups)  # of equal rows, the one with most keys
+        return cls(
+            np.sum([entry.rows for entry in counts], axis=0),
+            np.sum([entry.keys for entry in counts], axis=0),
+            rows[place],
+            keys[place],
+        )
 
     @cached_property
     def distinct(self) -> Floats:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +26,7 @@ def union_ranges(ranges: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
     >>> union_ranges([(4, 6), (0, 2), (2, 3)])
     ((0, 3), (4, 6))
     """
-    if isinstance(ranges, tuple) and (len(ranges) == 1 or not ranges):
-        return ranges if not ranges or ranges[0][0] < ranges[0][1] else ()
-    result: list[GroupRange] = []
-    for low, high in sorted(r for r in ranges if r[0] < r[1]):
-        if result and low <= result[-1][1]:
-            result[-1] = (result[-1][0], max(high, result[-1][1]))
-        else:
-            result.append((low, high))
-    return tuple(result)
+    return _ranges(_mask(tuple(ranges)))
 
 
 def intersect_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
@@ -43,18 +35,7 @@ def intersect_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) ->
     >>> intersect_ranges([(0, 5)], [(3, 9)])
     ((3, 5),)
     """
-    first, second = union_ranges(left), union_ranges(right)
-    result: list[GroupRange] = []
-    i = j = 0
-    while i < len(first) and j < len(second):
-        low, high = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])
-        if low < high:
-            result.append((low, high))
-        if first[i][1] < second[j][1]:
-            i += 1
-        else:
-            j += 1
-    return tuple(result)
+    return _ranges(_mask(tuple(left)) & _mask(tuple(right)))
 
 
 def subtract_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
@@ -63,20 +44,39 @@ def subtract_ranges(left: Iterable[GroupRange], right: Iterable[GroupRange]) -> 
     >>> subtract_ranges([(0, 9)], [(3, 5)])
     ((0, 3), (5, 9))
     """
-    gone = union_ranges(right)
+    return _ranges(_mask(tuple(left)) & ~_mask(tuple(right)))
+
+
+def has_group(ranges: tuple[GroupRange, ...], group: int) -> bool:
+    """
+    >>> has_group(((0, 2), (7, 8)), 7), has_group(((0, 2), (7, 8)), 2)
+    (True, False)
+    """
+    return bool(_mask(ranges) >> group & 1)
+
+
+# Spills leave scattered groups, so that ranges are many and the same ones are asked about again and again: sets of
+# groups are worked with as the bits of a number, and both ways are remembered.
+@lru_cache(maxsize=20_000)
+def _mask(ranges: tuple[GroupRange, ...]) -> int:
+    mask = 0
+    for low, high in ranges:
+        if low < high:
+            mask |= (1 << high) - (1 << low)
+    return mask
+
+
+@lru_cache(maxsize=20_000)
+def _ranges(mask: int) -> tuple[GroupRange, ...]:
     result: list[GroupRange] = []
-    j = 0
-    for low, high in union_ranges(left):
-        while j < len(gone) and gone[j][1] <= low:
-            j += 1
-        begin, k = low, j
-        while k < len(gone) and gone[k][0] < high:
-            if begin < gone[k][0]:
-                result.append((begin, gone[k][0]))
-            begin = gone[k][1]
-            k += 1
-        if begin < high:
-            result.append((begin, high))
+    at = 0
+    while mask:
+        skip = (mask & -mask).bit_length() - 1
+        mask >>= skip
+        length = (~mask & (mask + 1)).bit_length() - 1
+        result.append((at + skip, at + skip + length))
+        mask >>= length
+        at += skip + length
     return tuple(result)
 
 

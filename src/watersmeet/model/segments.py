@@ -75,7 +75,7 @@ class Segment:
         keys = np.array(self.group_keys, dtype=np.int64) if self.group_keys else np.zeros(len(numbers), dtype=np.int64)
         there = rows > 0
         if self.groups != self.written:
-            there &= np.isin(numbers, np.array(expand_ranges(self.groups), dtype=np.int64))
+            there &= _flags(self.groups, numbers)
         return numbers[there], rows[there], keys[there]
 
     def add_rows(self, total: Counts) -> None:
@@ -112,7 +112,7 @@ class Segment:
 
     @cached_property
     def _rest(self) -> int:
-        return self.rows_in(self.groups)
+        return int(self.held_rows.sum()) if self.group_rows else self.rows_in(self.groups)
 
     def rows_in(self, groups: tuple[GroupRange, ...]) -> int:
         """The rows of those of `groups` that the file was written with."""
@@ -120,12 +120,8 @@ class Segment:
             return round(
                 self.rows * count_groups(intersect_ranges(self.written, groups)) / max(1, count_groups(self.written))
             )
-        total, place = 0, 0
-        for low, high in self.written:
-            for first, last in intersect_ranges([(low, high)], groups):
-                total += sum(self.group_rows[place + first - low : place + last - low])
-            place += high - low
-        return total
+        numbers = np.array(expand_ranges(self.written), dtype=np.int64)
+        return int(np.array(self.group_rows)[_flags(groups, numbers)].sum())
 
     def only(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=intersect_ranges(self.groups, groups))
@@ -175,3 +171,13 @@ class Segment:
 
 def ranges_from_json(data: Any) -> tuple[GroupRange, ...]:
     return tuple((low, high) for low, high in data)
+
+
+def _flags(ranges: tuple[GroupRange, ...], numbers: Counts) -> npt.NDArray[np.bool_]:
+    """Which of these ascending group numbers are in the ranges."""
+    if not len(numbers):
+        return np.zeros(0, dtype=bool)
+    inside = np.zeros(int(numbers[-1]) + 1, dtype=bool)
+    for low, high in ranges:
+        inside[low:high] = True
+    return inside[numbers]

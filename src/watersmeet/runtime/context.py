@@ -16,7 +16,7 @@ from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, GroupKey, OperatorName, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.routing import GroupRange
+from watersmeet.model.routing import GroupRange, has_group
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import LeafPort, PhysicalPlan, Stage
 from watersmeet.plan.query import Query
@@ -111,12 +111,14 @@ class BatchContext:
         """The groups to merge, with their closed generations."""
         found: dict[GroupKey, list[Segment]] = {key: [] for key in self.work.merges}
         for operator in {operator for operator, _ in found}:
-            wanted = {group for name, group in found if name == operator}
+            wanted = [group for name, group in found if name == operator]
             for state in self.plan.operators[operator].states:
                 for generation, bucket in self.manifest.segments.cold(state).items():
-                    for segment in bucket.entries.values() if generation != LIVE else ():
-                        for group in segment.rows_by_group.keys() & wanted:
-                            found[operator, group].append(segment.only(((group, group + 1),)))
+                    held = [group for group in wanted if bucket.rows_by_group[group]] if generation != LIVE else []
+                    for segment in bucket.entries.values() if held else ():
+                        for group in held:
+                            if has_group(segment.groups, group):
+                                found[operator, group].append(segment.only(((group, group + 1),)))
         ledgers = self.ledgers.at(self.manifest)
         result = []
         for (operator, group), segments in found.items():

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -130,14 +131,33 @@ def csv_separator(options: Options) -> str:
 
 def _refuse_stray_quotes(data: bytes, separator: str) -> None:
     """Arrow would go on after a quote that is closed too soon, and Spark would begin anew."""
+    begin = len(_BOM) if data.startswith(_BOM) else 0
+    if _quotes_in_pairs(data, separator, begin):
+        return
     sep = re.escape(separator.encode())
     value = rb'"(?:[^"]++|"")*+"|[^"%s\r\n][^%s\r\n]*+' % (sep, sep)
-    rows = re.compile(rb"(?:(?:%s)?(?:%s|\r\n|\n|\r|\Z))*+" % (value, sep))
-    found = rows.match(data, len(_BOM) if data.startswith(_BOM) else 0)
+    found = re.compile(rb"(?:(?:%s)?(?:%s|\r\n|\n|\r|\Z))*+" % (value, sep)).match(data, begin)
     assert found is not None, "it matches nothing, too"
     if found.end() < len(data):
         line = len(re.findall(rb"\r\n|\n|\r", data[: found.end()])) + 1
         raise ValueError(f"line {line}: a quote is not closed at the end of a value, or not at all")
+
+
+def _quotes_in_pairs(data: bytes, separator: str, begin: int) -> bool:
+    """Whether every other quote begins a value, or is one of two, and the quote after it ends the value, or likewise.
+
+    Then no quote is astray. The other way round it is not so: one in the middle of text without quotes is no mistake.
+    """
+    codes = np.frombuffer(data, np.uint8)
+    quotes = np.flatnonzero(codes == ord('"'))
+    neighbour = np.zeros(256, bool)
+    neighbour[list(f'{separator}\r\n"'.encode())] = True
+    opening, closing = quotes[0::2], quotes[1::2]
+    return (
+        len(opening) == len(closing)
+        and bool(neighbour[codes[opening[opening > begin] - 1]].all())
+        and bool(neighbour[codes[closing[closing < len(data) - 1] + 1]].all())
+    )
 
 
 def _csv_texts(data: pa.Buffer, names: list[str], separator: str, nulls: list[str]) -> list[pa.Array]:

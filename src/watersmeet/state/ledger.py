@@ -35,13 +35,13 @@ Floats = npt.NDArray[np.float64]
 class GenerationRows:
     """The rows of one generation of an operator. Arrays have a figure for each group, `rows` one for each input too."""
 
-    buckets: tuple[Bucket | None, ...]  # of each input
+    buckets: tuple[tuple[Bucket, ...], ...]  # of each input: none where it has no rows, two where some have gone cold
+    groups: int
 
     @cached_property
     def rows(self) -> Counts:
-        groups = next(bucket.groups for bucket in self.buckets if bucket is not None)
-        nothing = np.zeros(groups, dtype=np.int64)
-        return np.stack([nothing if bucket is None else bucket.rows_by_group for bucket in self.buckets])
+        nothing = np.zeros(self.groups, dtype=np.int64)
+        return np.stack([sum((bucket.rows_by_group for bucket in held), nothing) for held in self.buckets])
 
     @cached_property
     def products(self) -> Floats:
@@ -53,23 +53,26 @@ class GenerationRows:
         """Where it has any row."""
         return np.asarray(self.rows.any(axis=0))
 
+    @property
+    def _all(self) -> list[Bucket]:
+        return [bucket for held in self.buckets for bucket in held]
+
     @cached_property
     def bytes(self) -> Floats:
-        return sum((b.bytes_by_group for b in self.buckets if b is not None), np.zeros(self.rows.shape[1]))
+        return sum((bucket.bytes_by_group for bucket in self._all), np.zeros(self.groups))
 
     @cached_property
     def times_us(self) -> Counts:
         """A time that none of its results is older than; `NEVER` where it has no rows."""
-        return np.asarray(np.stack([b.times_by_group for b in self.buckets if b is not None]).min(axis=0))
+        return np.asarray(np.stack([bucket.times_by_group for bucket in self._all]).min(axis=0))
 
     @cached_property
     def last_expiry_us(self) -> int:
-        return max(bucket.last_expiry_us for bucket in self.buckets if bucket is not None)
+        return max(bucket.last_expiry_us for bucket in self._all)
 
     @cached_property
     def keys(self) -> KeyCounts:
-        entries = [entry for bucket in self.buckets if bucket is not None for entry in bucket.entries.values()]
-        return KeyCounts.of(entries, self.rows.shape[1])
+        return KeyCounts.sum([bucket.keys for bucket in self._all], self.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +87,6 @@ class Ledger:
     products: Floats
     count: Counts  # generations with rows
     bytes: Floats
-    closed_keys: KeyCounts
     cold: tuple[Mapping[Generation, Bucket], ...]  # of each input: what all this was worked out from
 
     @property
@@ -133,7 +135,8 @@ class Ledger:
     @cached_property
     def keys(self) -> KeyCounts:
         """Of all generations, the live one among them."""
-        return KeyCounts.sum([self.closed_keys, *([] if self.live is None else [self.live.keys])], self.groups)
+        generations = [*self.closed.values(), *([] if self.live is None else [self.live])]
+        return KeyCounts.sum([generation.keys for generation in generations], self.groups)
 
 
 class Ledgers:
@@ -166,15 +169,13 @@ def _ledger(node: Node, segments: SegmentTable, before: Ledger | None) -> Ledger
     live = _live(node, segments)
     if before is None:
         empty = np.zeros((len(node.inputs), groups), dtype=np.int64)
-        before = Ledger(
-            groups, None, {}, empty, np.zeros(groups), empty[0].copy(), np.zeros(groups), KeyCounts.of([], groups), ()
-        )
+        before = Ledger(groups, None, {}, empty, np.zeros(groups), empty[0].copy(), np.zeros(groups), ())
     if len(before.cold) == len(cold) and all(new is old for new, old in zip(cold, before.cold, strict=True)):
         return replace(before, live=live)
     numbers = {number for generations in cold for number in generations if number != LIVE}
-    found = {number: tuple(generations.get(number) for generations in cold) for number in numbers}
+    found = {n: tuple((held[n],) if n in held else () for held in cold) for n in numbers}
     same = {n: g for n, g in before.closed.items() if n in found and _are_same(g.buckets, found[n])}
-    new = {number: GenerationRows(buckets) for number, buckets in found.items() if number not in same}
+    new = {number: GenerationRows(buckets, groups) for number, buckets in found.items() if number not in same}
     gone = [generation for number, generation in before.closed.items() if number not in same]
     closed = {**same, **new}
 
@@ -183,8 +184,6 @@ def _ledger(node: Node, segments: SegmentTable, before: Ledger | None) -> Ledger
             return np.zeros_like(total)  # differences of floats leave traces
         return total + sum(map(figure, new.values())) - sum(map(figure, gone))
 
-    # The largest segment cannot be subtracted: where one may have gone, all are looked at again.
-    keys = [g.keys for g in closed.values()] if gone else [before.closed_keys, *(g.keys for g in new.values())]
     return Ledger(
         groups=groups,
         live=live,
@@ -193,24 +192,21 @@ def _ledger(node: Node, segments: SegmentTable, before: Ledger | None) -> Ledger
         products=changed(before.products, lambda generation: generation.products),
         count=changed(before.count, lambda generation: generation.there.astype(np.int64)),
         bytes=changed(before.bytes, lambda generation: generation.bytes),
-        closed_keys=KeyCounts.sum(keys, groups),
         cold=cold,
     )
 
 
-def _are_same(first: tuple[Bucket | None, ...], second: tuple[Bucket | None, ...]) -> bool:
-    return all(one is other for one, other in zip(first, second, strict=True))
+def _are_same(first: tuple[tuple[Bucket, ...], ...], second: tuple[tuple[Bucket, ...], ...]) -> bool:
+    """Buckets are compared by identity."""
+    return first == second
 
 
 def _live(node: Node, segments: SegmentTable) -> GenerationRows | None:
-    buckets: list[Bucket | None] = []
+    buckets = []
     for state in node.states:
-        active, cooled = segments.active(state), segments.cold(state).get(LIVE)
-        if cooled is not None:
-            buckets.append(Bucket({**active.entries, **cooled.entries}, segments.groups))
-        else:
-            buckets.append(active if active.entries else None)
-    return GenerationRows(tuple(buckets)) if any(bucket is not None for bucket in buckets) else None
+        held = (segments.active(state), segments.cold(state).get(LIVE))
+        buckets.append(tuple(bucket for bucket in held if bucket is not None and bucket.entries))
+    return GenerationRows(tuple(buckets), segments.groups) if any(buckets) else None
 
 
 def as_ranges(flags: Flags) -> tuple[GroupRange, ...]:

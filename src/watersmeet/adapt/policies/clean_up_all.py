@@ -1,9 +1,10 @@
 """Merges what is owed until nothing is, at the end of the input or on request, in the order of `merge/clean_up.py`.
 
 Groups of one operator at a time, the lowest first, and no more at once than fits into the budget: what is read, and
-what should be emitted into the states above. Where the input has ended, nothing more will come to that operator, so all
-that it has in memory makes room for them. How many of the results expected really come is learned from round to round:
-estimates know no windows and no predicates.
+what should be emitted into the states above. What those of its groups that owe have in memory is merged too, sooner or
+later: it goes cold at once, and makes room. Where the input has ended, nothing more will come to that operator, so all
+that it has in memory does. How many of the results expected really come is learned from round to round: estimates know
+no windows and no predicates.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class CleanUpAll:
         wanted = clean_up(view)
         operator = wanted[0].operator
         lowest = [entry for entry in wanted if entry.operator == operator]
-        active = outlook.active_bytes
-        if outlook.moment is Moment.END:
-            # All that the operator has in memory goes cold, and makes room.
-            live = [group for group in view.groups if group.operator == operator and group.size_bytes]
-            active -= sum(group.size_bytes for group in live)
-            if live:
-                yield CloseLive(tuple(group.key for group in live), "the input has ended")
+        live = [group for group in view.groups if group.operator == operator and group.size_bytes]
+        if outlook.moment is not Moment.END:
+            owing = {entry.group for entry in lowest}
+            live = [group for group in live if group.group in owing]
+        if live:
+            yield CloseLive(tuple(group.key for group in live), "to make room for merges")
+        active = outlook.active_bytes - sum(group.size_bytes for group in live)
         budget = self.budget_bytes or CLEAN_UP_BYTES
         left: float = max(budget - active, budget // 4)
         cold = {entry.key: entry for entry in view.cold}

@@ -41,6 +41,8 @@ from watersmeet.state.segment_files import FileSegments
 # Rows that are hashed, sorted and sent together: one Arrow batch as Spark hands it over, so that Python works on it
 # while the JVM converts the next. Gathering four of them first was 7 % slower (benchmarks/shuffles.py).
 CHUNK_ROWS = 65_536
+# The same for rows with long text, of which Arrow cannot hold 2 GiB in one column.
+CHUNK_BYTES = 256 << 20
 
 
 _settled = False
@@ -66,6 +68,11 @@ def _partition() -> int:
     return task.partitionId()
 
 
+def _is_chunk(pieces: list[pa.RecordBatch]) -> bool:
+    rows = sum(piece.num_rows for piece in pieces)
+    return bool(rows >= CHUNK_ROWS or sum(piece.nbytes for piece in pieces) >= CHUNK_BYTES)
+
+
 @dataclass(frozen=True)
 class Pack:
     """Rows of the union -> cells for the stages that streams enter, and a report on each stream."""
@@ -85,7 +92,7 @@ class Pack:
             for batch in batches:
                 for stream, rows in self.layout.split(batch):
                     waiting.setdefault(stream, []).append(rows)
-                    if sum(piece.num_rows for piece in waiting[stream]) >= CHUNK_ROWS:
+                    if _is_chunk(waiting[stream]):
                         yield from self._pack(stream, waiting.pop(stream), home)
             for stream, pieces in waiting.items():
                 yield from self._pack(stream, pieces, home)

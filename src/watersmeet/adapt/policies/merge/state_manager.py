@@ -56,7 +56,8 @@ def choose_merge(view: MemoryView, pace: MergePace) -> MergeGroup | None:
                     f"merging {view.label(group.operator)}:{group.group} should give {merging:.4g} results a second, "
                     f"{per_row:.4g} for each of {group.rows} rows read; memory gives {probing:.4g}"
                 )
-                return MergeGroup(group.operator, group.group, reason, tuple(sorted(set(view.below(operator.id)))))
+                waiting = tuple(sorted(set(view.below(operator.id))))
+                return MergeGroup(group.operator, group.group, reason, waiting, with_live=False)
     return None
 
 
