@@ -118,11 +118,7 @@ def _cold_groups(
     cooled_rows = np.stack([nothing if bucket is None else bucket.rows_by_group for bucket in cooled]).astype(np.int64)
     cooled_bytes = sum((bucket.bytes_by_group for bucket in cooled if bucket is not None), nothing)
     until = horizons_us.get(node.name)
-    passed = np.zeros(ledger.groups, dtype=bool)
-    if until is not None:
-        for generation in ledger.closed.values():
-            if generation.last_expiry_us <= until:
-                passed |= generation.there
+    passed = np.zeros(ledger.groups, dtype=bool) if until is None else ledger.passed(until)
     keys = ledger.keys.distinct
     for group in np.flatnonzero(ledger.closed_groups).tolist():
         yield ColdView(
