@@ -1,0 +1,159 @@
+"""A run's hold on its checkpoint: what it refuses, what it tidies, and that it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runtime.sessions import QUERY, TREE
+from small_plans import GROUPS, STREAMS, chain_plan, piece
+from watersmeet.errors import CheckpointError, StateConflictError
+from watersmeet.lang.binder import bind
+from watersmeet.model.ids import Partitioning, SegmentId
+from watersmeet.model.placement import Placement
+from watersmeet.runtime import checkpoint as module
+from watersmeet.runtime.checkpoint import (
+    Checkpoint,
+    CheckpointFolders,
+    first_manifest,
+    hold,
+    in_memory,
+    newest_manifest,
+    refuse_made_locally,
+    refuse_made_on_spark,
+    refuse_unfit,
+    set_slots,
+)
+from watersmeet.state.files import Folder
+from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.segment_files import FileSegments, MemorySegments
+from watersmeet.state.table import FileTable
+from watersmeet.state.updates import AddSegment, AdvanceStream, SetPlacement, apply_all
+
+PLAN = chain_plan(tree=TREE)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> CheckpointFolders:
+    return CheckpointFolders(str(tmp_path / "ck"))
+
+
+@pytest.fixture
+def held(folders: CheckpointFolders) -> Checkpoint:
+    lock = CheckpointLock(folders.home)
+    lock.acquire()
+    table = FileTable.create(folders.state, first_manifest(QUERY, PLAN.spec, Placement(2, GROUPS), "asked for"))
+    return hold(folders, table, (folders.results,), lock)
+
+
+def test_version_0_says_which_plan_and_why(held: Checkpoint) -> None:
+    manifest = held.manifest
+    assert (manifest.version, manifest.plan, manifest.answering.reason) == (0, TREE, "asked for")
+    assert manifest.answering.spec == PLAN.spec
+    assert manifest.decisions == ({"decision": "plan", "plan": TREE, "reason": "asked for", "version": 0},)
+    assert first_manifest(QUERY, PLAN.spec, Placement(2, GROUPS)).decisions == ()
+
+
+def test_to_look_at_one_needs_no_lock_and_makes_nothing(folders: CheckpointFolders, tmp_path: Path) -> None:
+    assert newest_manifest(folders) is None
+    assert not (tmp_path / "ck").exists()
+
+
+def test_it_is_let_go_with_the_run(held: Checkpoint, folders: CheckpointFolders) -> None:
+    with pytest.raises(CheckpointError):
+        CheckpointLock(folders.home).acquire()
+    held.close()
+    with pytest.raises(StateConflictError, match="the run has ended"):
+        held.commit([], [])
+    again = CheckpointLock(folders.home)
+    again.acquire()
+    held.close()  # for the second time: it has nothing to let go of any more
+    with pytest.raises(CheckpointError):
+        CheckpointLock(folders.home).acquire()
+    again.release()
+
+
+def test_taking_over_deletes_what_nobody_refers_to(held: Checkpoint, folders: CheckpointFolders) -> None:
+    held.commit([], [AddSegment(piece(PLAN, "kept", "A", ((0, 2),), 0))])
+    held.close()
+    for folder, name in ((folders.segments, "kept.arrow"), (folders.segments, "orphan.arrow"), (folders.results, "r")):
+        Path(folder.path(name)).write_text("")
+    lock = CheckpointLock(folders.home)
+    lock.acquire()
+    table = FileTable.open(folders.state)
+    assert table is not None
+    hold(folders, table, (folders.results,), lock).close()
+    assert (folders.segments.names(), folders.results.names()) == (["kept.arrow"], [])
+
+
+def test_now_and_then_it_looks_through_all_files(
+    held: Checkpoint, folders: CheckpointFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_THROUGH_EVERY", 5)
+    orphan = Path(folders.segments.path("orphan.arrow"))
+    orphan.write_text("")
+    for _ in range(4):
+        held.commit([], [])
+        held.tidy()
+    assert orphan.exists()
+    held.commit([], [])
+    held.tidy()
+    assert not orphan.exists()
+
+
+def test_segments_for_one_batch_and_delivered_files_go_with_the_next_tidying(
+    held: Checkpoint, folders: CheckpointFolders
+) -> None:
+    Path(folders.segments.path("scratch.arrow")).write_text("")
+    for name in ("r0", "r1"):
+        Path(folders.results.path(name)).write_text("")
+    held.drop_later(scratch=[SegmentId("scratch")], delivered=["r0"])
+    held.tidy()
+    assert (folders.segments.names(), folders.results.names()) == ([], ["r1"])
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_another_number_of_slots_spreads_the_groups_anew(held: Checkpoint, slots: int) -> None:
+    owners = {Partitioning("k0"): (1,) * GROUPS}
+    held.commit([], [SetPlacement(Placement(2, GROUPS, owners))])
+    set_slots(held, 2)
+    assert held.manifest.placement.owners == owners, "the same number changes nothing"
+    set_slots(held, slots)
+    assert held.manifest.placement == Placement(slots, GROUPS)
+
+
+def test_a_run_without_a_checkpoint(tmp_path: Path) -> None:
+    """In memory, or, where it may spill, in a folder."""
+    run = in_memory(QUERY, PLAN.spec, Placement(2, GROUPS))
+    assert isinstance(run.segments, MemorySegments)
+    run.commit([], [])
+    run.tidy(everything=True)
+    run.close()
+    assert isinstance(in_memory(QUERY, PLAN.spec, Placement(2, GROUPS), Folder(str(tmp_path))).segments, FileSegments)
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_another_query_or_number_of_groups(held: Checkpoint) -> None:
+    refuse_unfit(held.manifest, QUERY, GROUPS)
+    with pytest.raises(CheckpointError, match="another number of groups") as caught:
+        refuse_unfit(held.manifest, QUERY, GROUPS + 1)
+    assert caught.value.detail == f"It has {GROUPS} groups, and this run asks for {GROUPS + 1}."
+    with pytest.raises(CheckpointError, match="belongs to another query"):
+        refuse_unfit(held.manifest, bind("SELECT A.v FROM A, B WHERE A.k = B.k", STREAMS), GROUPS)
+
+
+def test_one_of_the_other_runtime(held: Checkpoint, folders: CheckpointFolders) -> None:
+    """What was read is written down by each in its own way."""
+    refuse_made_on_spark(folders)
+    refuse_made_locally(held.manifest)
+    rows_alone = apply_all([AdvanceStream("A", 1, 1, 0)], held.manifest)
+    refuse_made_locally(rows_alone)
+    with pytest.raises(CheckpointError, match="made by the local runtime"):
+        refuse_made_locally(apply_all([AdvanceStream("A", 1, 1, 0, (("file", 1),))], held.manifest))
+    Path(folders.spark).mkdir(parents=True)
+    Path(folders.spark, "offsets").write_text("")
+    with pytest.raises(CheckpointError, match="made by the spark runtime"):
+        refuse_made_on_spark(folders)

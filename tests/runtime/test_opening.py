@@ -1,0 +1,153 @@
+"""How a run begins: with the plan that it chooses, or, where it goes on, with that of its checkpoint and no other."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from runtime.sessions import QUERY, TREE
+from small_plans import GROUPS, STREAMS
+from watersmeet.adapt.settings import MemorySettings
+from watersmeet.config import load_job
+from watersmeet.errors import CheckpointError
+from watersmeet.lang.binder import bind
+from watersmeet.model.streams import Stream
+from watersmeet.optimize.query_graph import Statistics
+from watersmeet.plan.layout import lay_out_spec
+from watersmeet.runtime.checkpoint import CheckpointFolders
+from watersmeet.runtime.opening import OpenRun, RunSettings, open_run, plan_ahead, settings_of
+from watersmeet.runtime.planning import PlanSettings
+from watersmeet.state.manifest import Manifest
+
+SQUARE_SCHEMA = pa.schema([("w", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("z", pa.int64()), ("ts", pa.int64())])
+SQUARE = bind(
+    "SELECT A.w FROM A, B, C, D WHERE A.x = B.x AND B.y = C.y AND C.z = D.z AND D.w = A.w",
+    {name: Stream(name, SQUARE_SCHEMA, "ts") for name in "ABCD"},
+)
+
+
+def statistics(*rates: float) -> Statistics:
+    return Statistics(rates=dict(zip("ABCD", rates, strict=True)))
+
+
+def settings(plan: str = TREE, known: Statistics | None = None, **more: object) -> RunSettings:
+    return RunSettings(PlanSettings(plan, known), groups=GROUPS, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> CheckpointFolders:
+    return CheckpointFolders(str(tmp_path / "ck"))
+
+
+def opened(run: OpenRun) -> OpenRun:
+    run.close()
+    return run
+
+
+@pytest.mark.parametrize("plan", ["mjoin", "auto", "left-deep"])
+def test_a_restart_has_the_plan_of_its_checkpoint_whatever_statistics_say(plan: str, folders: CheckpointFolders) -> None:
+    """Routes of a square are chosen by rates, and other routes have other states."""
+    first = opened(open_run(SQUARE, settings(plan, statistics(1000, 1, 10, 1)), folders))
+    others = [statistics(1, 1000, 1, 10), statistics(1, 1, 1000, 1), None]
+    for known in others:
+        again = opened(open_run(SQUARE, settings(plan, known), folders))
+        assert again.plan.spec == first.plan.spec
+        assert set(again.plan.states) == set(first.plan.states)
+        assert plan_ahead(SQUARE, settings(plan, known), folders)[0] == first.plan.spec
+    fresh = [plan_ahead(SQUARE, settings(plan, known), None)[0] for known in others[:2]]
+    if plan == "mjoin":
+        assert any(set(lay_out_spec(SQUARE, spec).states) != set(first.plan.states) for spec in fresh)
+
+
+def test_a_restart_keeps_what_rows_carry(folders: CheckpointFolders) -> None:
+    """With a budget rows carry their lineage from the first batch on, or never."""
+    first = opened(open_run(QUERY, settings(memory=MemorySettings(1000)), folders))
+    assert first.plan.spec.lineage
+    again = opened(open_run(QUERY, settings(), folders))
+    assert again.plan.spec == first.plan.spec
+    assert not again.controller.watched
+
+
+def test_another_plan_is_refused(folders: CheckpointFolders) -> None:
+    opened(open_run(QUERY, settings(), folders))
+    with pytest.raises(CheckpointError) as caught:
+        open_run(QUERY, settings("(A (B C))"), folders)
+    assert caught.value.primary == "the checkpoint was made with another plan"
+    assert caught.value.detail == "It was made with ((A B) C), and this run asks for (A (B C))."
+    assert opened(open_run(QUERY, settings("auto"), folders)).plan.tree == TREE, "to leave it open is no other plan"
+    assert opened(open_run(QUERY, settings(), folders)).plan.tree == TREE, "a refusal lets go of the lock"
+
+
+@pytest.mark.parametrize(
+    "query, change, message",
+    [
+        (bind("SELECT A.v FROM A, B WHERE A.k = B.k", STREAMS), {"plan": "auto"}, "belongs to another query"),
+        (QUERY, {"groups": GROUPS + 1}, "another number of groups"),
+    ],
+)
+def test_what_is_refused_leaves_the_checkpoint_free(
+    query: object, change: dict[str, object], message: str, folders: CheckpointFolders
+) -> None:
+    opened(open_run(QUERY, settings(), folders))
+    plan = PlanSettings(str(change.get("plan", TREE)))
+    with pytest.raises(CheckpointError, match=message):
+        open_run(query, RunSettings(plan, groups=int(str(change.get("groups", GROUPS)))), folders)  # type: ignore[arg-type]
+    opened(open_run(QUERY, settings(), folders))
+
+
+def test_a_runtime_may_refuse(folders: CheckpointFolders) -> None:
+    def refuse(manifest: Manifest) -> None:
+        raise CheckpointError("not mine")
+
+    opened(open_run(QUERY, settings(), folders, refuse=refuse))  # there is nothing to refuse yet
+    with pytest.raises(CheckpointError, match="not mine"):
+        open_run(QUERY, settings(), folders, refuse=refuse)
+    opened(open_run(QUERY, settings(), folders))
+
+
+def test_a_second_run_is_kept_out(folders: CheckpointFolders) -> None:
+    first = open_run(QUERY, settings(), folders)
+    with pytest.raises(CheckpointError):
+        open_run(QUERY, settings(), folders)
+    first.close()
+    opened(open_run(QUERY, settings(), folders))
+
+
+def test_another_number_of_slots_is_let_in(folders: CheckpointFolders) -> None:
+    opened(open_run(QUERY, settings(slots=2), folders))
+    assert opened(open_run(QUERY, settings(slots=5), folders)).checkpoint.manifest.placement.slots == 5
+
+
+def test_what_a_run_without_a_checkpoint_spills_goes_with_it() -> None:
+    run = open_run(QUERY, settings(memory=MemorySettings(1000)))
+    assert run.spill is not None and Path(run.spill.path()).exists()
+    run.close()
+    assert not Path(run.spill.path()).exists()
+    assert opened(open_run(QUERY, settings())).spill is None
+
+
+def test_planning_ahead_changes_nothing(folders: CheckpointFolders, tmp_path: Path) -> None:
+    assert str(plan_ahead(QUERY, settings("(A (B C))"), folders)[0].tree) == "(A (B C))"
+    assert not (tmp_path / "ck").exists()
+    opened(open_run(QUERY, settings(), folders))
+    other = bind("SELECT A.v FROM A, B WHERE A.k = B.k", STREAMS)
+    assert str(plan_ahead(other, settings("auto"), folders)[0].tree) == "(A B)", "a checkpoint of another query says nothing"
+    with pytest.raises(CheckpointError, match="another plan"):
+        plan_ahead(QUERY, settings("(A (B C))"), folders)
+
+
+GOLDENS = Path(__file__).parents[1] / "golden" / "checkpoints"
+
+
+def test_a_checkpoint_of_an_earlier_format_is_brought_up_to_date(tmp_path: Path) -> None:
+    shutil.copytree(GOLDENS / "local-square" / "ck", tmp_path / "ck")
+    job = load_job(GOLDENS / "local-square" / "job.toml")
+    query = bind(job.query, job.streams())
+    folders = CheckpointFolders(str(tmp_path / "ck"))
+    first = opened(open_run(query, settings_of(job), folders))
+    again = opened(open_run(query, settings_of(job), folders))
+    assert again.plan.spec == first.plan.spec
+    assert {segment.state for segment in again.checkpoint.manifest.segments.values()} <= set(again.plan.states)
