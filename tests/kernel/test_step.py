@@ -175,8 +175,7 @@ def test_the_output_carries_the_hash_and_the_wanted_columns() -> None:
 
 
 def test_the_output_carries_the_upper_bits_of_its_hash_where_lineage_is_wanted() -> None:
-    query = bind(THREE, {name: Stream(name, parse_schema(SCHEMA)) for name in "ABC"})
-    lower, _ = lay_out(query, choose_tree(query, "((A B) C)"), lineage=True).operators.values()
+    lower, _ = plan_of(THREE, tree="((A B) C)", lineage=True).operators.values()
     plan = plan_of(THREE)
     new = [rows_of(plan, alias, [(4, 1, 0)]) for alias in "AB"]
     (chunk,) = join_step(lower, new, [[], []])

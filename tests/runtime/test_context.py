@@ -131,7 +131,9 @@ def test_groups_that_are_merged_are_left_out_of_the_parts_to_unite() -> None:
     assert [segment.groups for segment in parts.segments] == [((0, 2), (3, 7))] * 2
 
 
-@pytest.mark.parametrize("watched, new_rows, expected", [(True, True, True), (True, False, False), (False, True, False)])
+@pytest.mark.parametrize(
+    "watched, new_rows, expected", [(True, True, True), (True, False, False), (False, True, False)]
+)
 def test_groups_are_watched_in_batches(watched: bool, new_rows: bool, expected: bool) -> None:
     found = context(watched=watched, new_rows=new_rows).for_stage(LOWER)
     assert found.watched is expected

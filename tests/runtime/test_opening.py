@@ -22,7 +22,9 @@ from watersmeet.runtime.opening import OpenRun, RunSettings, open_run, plan_ahea
 from watersmeet.runtime.planning import PlanSettings
 from watersmeet.state.manifest import Manifest
 
-SQUARE_SCHEMA = pa.schema([("w", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("z", pa.int64()), ("ts", pa.int64())])
+SQUARE_SCHEMA = pa.schema(
+    [("w", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("z", pa.int64()), ("ts", pa.int64())]
+)
 SQUARE = bind(
     "SELECT A.w FROM A, B, C, D WHERE A.x = B.x AND B.y = C.y AND C.z = D.z AND D.w = A.w",
     {name: Stream(name, SQUARE_SCHEMA, "ts") for name in "ABCD"},
@@ -48,7 +50,9 @@ def opened(run: OpenRun) -> OpenRun:
 
 
 @pytest.mark.parametrize("plan", ["mjoin", "auto", "left-deep"])
-def test_a_restart_has_the_plan_of_its_checkpoint_whatever_statistics_say(plan: str, folders: CheckpointFolders) -> None:
+def test_a_restart_has_the_plan_of_its_checkpoint_whatever_statistics_say(
+    plan: str, folders: CheckpointFolders
+) -> None:
     """Routes of a square are chosen by rates, and other routes have other states."""
     first = opened(open_run(SQUARE, settings(plan, statistics(1000, 1, 10, 1)), folders))
     others = [statistics(1, 1000, 1, 10), statistics(1, 1, 1000, 1), None]
@@ -134,7 +138,9 @@ def test_planning_ahead_changes_nothing(folders: CheckpointFolders, tmp_path: Pa
     assert not (tmp_path / "ck").exists()
     opened(open_run(QUERY, settings(), folders))
     other = bind("SELECT A.v FROM A, B WHERE A.k = B.k", STREAMS)
-    assert str(plan_ahead(other, settings("auto"), folders)[0].tree) == "(A B)", "a checkpoint of another query says nothing"
+    assert str(plan_ahead(other, settings("auto"), folders)[0].tree) == "(A B)", (
+        "a checkpoint of another query says nothing"
+    )
     with pytest.raises(CheckpointError, match="another plan"):
         plan_ahead(QUERY, settings("(A (B C))"), folders)
 

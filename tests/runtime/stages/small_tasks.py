@@ -68,7 +68,11 @@ class Task:
     round: int = 0
 
     def write(
-        self, state: State, rows: Sequence[Pair], generation: int | None = None, groups: tuple[GroupRange, ...] = ((0, GROUPS),)
+        self,
+        state: State,
+        rows: Sequence[Pair],
+        generation: int | None = None,
+        groups: tuple[GroupRange, ...] = ((0, GROUPS),),
     ) -> Segment:
         """A segment that is there before the batch, active unless it has a generation."""
         made = self.segments.write(batch(state, rows), state, Slice(groups, GROUPS), 0)
@@ -105,4 +109,4 @@ class Task:
         return pairs(state, rows.filter(pa.array(held)))
 
 
-__all__ = ["A", "B", "K0", "LIVE", "LOWER", "PLAN", "UPPER", "Partitioning", "Task", "batch", "group_of", "pairs"]
+__all__ = ["K0", "LIVE", "LOWER", "PLAN", "UPPER", "A", "B", "Partitioning", "Task", "batch", "group_of", "pairs"]

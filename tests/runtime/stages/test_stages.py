@@ -162,9 +162,7 @@ def test_what_a_merge_emits_is_nobodys() -> None:
     group = group_of(1)
     cold = [task.write(A, [(1, 1)], generation=1), task.write(B, [(1, 1)], generation=2)]
     merges = (GroupMerge(J1, group, tuple(entry.only(((group, group + 1),)) for entry in cold)),)
-    told = replace(
-        task.context, stage=lower, merges=merges, watched=True, lineage={"#A+B": named(plan, "J1")}
-    )
+    told = replace(task.context, stage=lower, merges=merges, watched=True, lineage={"#A+B": named(plan, "J1")})
     rows = Arrived({leaf.port: [batch(A if leaf.alias == "A" else B, [(1, 5)])] for leaf in plan.leaves[:2]})
     outcome = run_stage(told, 0, rows, task.segments, Results())
     made = concat([message.rows for message in outcome.sent], outcome.sent[0].rows.schema)
