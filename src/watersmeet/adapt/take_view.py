@@ -118,11 +118,14 @@ def _cold_groups(
     cooled_rows = np.stack([nothing if bucket is None else bucket.rows_by_group for bucket in cooled]).astype(np.int64)
     cooled_bytes = sum((bucket.bytes_by_group for bucket in cooled if bucket is not None), nothing)
     until = horizons_us.get(node.name)
-    passed = np.zeros(ledger.groups, dtype=bool)
+    passed, overdue = np.zeros(ledger.groups, dtype=bool), np.zeros(ledger.groups, dtype=bool)
     if until is not None:
+        widest = max(width for entry in node.inputs for _, width in entry.state.windows)
         for generation in ledger.closed.values():
             if generation.last_expiry_us <= until:
                 passed |= generation.there
+            if generation.last_expiry_us + widest <= until:
+                overdue |= generation.there
     keys = ledger.keys.distinct
     for group in np.flatnonzero(ledger.closed_groups).tolist():
         yield ColdView(
@@ -134,6 +137,7 @@ def _cold_groups(
             bytes=int(ledger.bytes[group]),
             unique=float(keys[group]),
             passed=bool(passed[group]),
+            overdue=bool(overdue[group]),
             cooled=tuple(cooled_rows[:, group].tolist()),
             cooled_bytes=int(cooled_bytes[group]),
         )

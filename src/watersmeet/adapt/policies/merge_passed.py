@@ -5,6 +5,9 @@ would not make that cheaper. A merge emits it, and drops what has expired by the
 a generation that a merge has united is younger than one window, and is merged again one window later. Without windows
 nothing ever passes, and this does nothing.
 
+Groups are merged together, for most of what a merge costs is to read files that all of them lie in. So it waits until
+there is enough of it, or until one of them has waited for as long as a window is wide.
+
 Why it is needed: an operator that owes results holds back the time up to which those above it may let go of rows. What
 is owed for ever would hold that back for ever, and everything above would grow.
 """
@@ -35,6 +38,9 @@ class MergePassed:
         view = outlook.memory
         left = AT_ONCE * (self.budget_bytes or 0)
         passed = [cold for cold in view.cold if cold.passed and cold.generations > 1]
+        enough = sum(cold.bytes for cold in passed) >= left or any(cold.overdue for cold in passed)
+        if not enough and outlook.moment is not Moment.IDLE:
+            return
         # Lower operators first: what they emit is what those above wait for.
         passed.sort(key=lambda cold: (view.operator(cold.operator).level, -cold.bytes, cold.key))
         for place, cold in enumerate(passed):
