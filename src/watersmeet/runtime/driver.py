@@ -168,6 +168,7 @@ class Driver(Generic[SourceT]):
             self.plan, self.manifest, self.controller.ledgers, work, new_rows=source is not None, watched=watched
         )
         streams, tasks = self._executor.run(context, source)
+        ran = self._clock.now()
         commit_batch(
             self.checkpoint,
             context,
@@ -177,6 +178,7 @@ class Driver(Generic[SourceT]):
             self._learned,
             self._marks(),
         )
+        commit_seconds = self._clock.now() - ran
         self._delivered = []
         self._learned = self.manifest.learned
         for report in streams:
@@ -189,7 +191,8 @@ class Driver(Generic[SourceT]):
         self._carry_out(self._ask(Moment.AFTER_BATCH))
         told, self._told = self._told, []
         decisions = [for_people(entry, self.plan.label) for entry in told]
-        self._report(batch_event(self.plan, self.manifest, self.controller.ledgers, seconds, decisions).to_json())
+        event = batch_event(self.plan, self.manifest, self.controller.ledgers, seconds, decisions, commit_seconds)
+        self._report(event.to_json())
         self._tidy()
         self.last_work = self._clock.now()
         return self.manifest
