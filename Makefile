@@ -12,6 +12,10 @@ EXTRAS := spark,demo,test,lint,bench
 PYTEST_ARGS ?=
 # Test files that run side by side; 0 for none beside the other, as a debugger needs it.
 TEST_PROCESSES ?= 2
+# The oldest and the newest Spark that pyproject.toml admits, and the tests that show whether another one will do.
+SPARK_VERSIONS ?= 4.1 4.3
+SPARK_VERSION_TESTS := tests/conformance/test_every_runtime.py tests/cli/test_bad_input_spark.py \
+  tests/runtime/test_spark_event_time.py tests/runtime/test_spark_stops.py
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 # As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
@@ -19,16 +23,17 @@ EXPERIMENTS ?= plans spill early
 EXPERIMENT_ARGS ?=
 
 SOURCES := src tests benchmarks experiments
-PYTEST := $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --durations=10 --durations-min=1
+PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --durations=10 --durations-min=1
+PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark lint fmt golden bench experiments clean
+.PHONY: help setup demo test test-fast test-spark test-spark-versions lint fmt golden bench experiments clean
 
 ##@ Start here
 help: ## Print this list
 	@awk 'BEGIN { FS = ":.*## " } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
-	  /^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	  /^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 
 setup: $(STAMP) ## Make .venv with the package, its tools and the test dependencies; see to Java 17+
@@ -46,6 +51,14 @@ test-fast: $(STAMP) ## The tests that start no JVM (PYTEST_ARGS)
 
 test-spark: setup ## The tests that start a JVM (PYTEST_ARGS)
 	$(PYTEST) -m spark $(PYTEST_ARGS)
+
+test-spark-versions: $(SPARK_VERSIONS:%=build/spark-%/.installed) ## The same on other versions of Spark, a part of them (SPARK_VERSIONS, PYTEST_ARGS)
+	@tools/ensure-java
+	@for version in $(SPARK_VERSIONS); do \
+	  build/spark-$$version/bin/python -c 'import pyspark; print("Spark", pyspark.__version__)' && \
+	  build/spark-$$version/bin/python -m pytest $(PYTEST_OPTIONS) -m spark $(SPARK_VERSION_TESTS) $(PYTEST_ARGS) \
+	  || exit 1; \
+	done
 
 lint: $(STAMP) ## ruff and mypy; changes nothing
 	$(BIN)/ruff check $(SOURCES)
@@ -84,4 +97,11 @@ $(STAMP): pyproject.toml
 	  exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	@touch $@
+
+# A .venv for each version of Spark, with its newest release.
+build/spark-%/.installed: pyproject.toml
+	@test -x build/spark-$*/bin/python || $(PYTHON) -m venv build/spark-$*
+	build/spark-$*/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --editable '.[spark,test]' 'pyspark==$*.*'
 	@touch $@

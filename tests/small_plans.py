@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
 
 from watersmeet.lang.binder import bind
-from watersmeet.model.routing import GroupRange, Routing, expand_ranges
+from watersmeet.model.ids import Generation, Label, OperatorName, SegmentId, StateName
+from watersmeet.model.placement import Placement
+from watersmeet.model.routing import GroupRange, expand_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.tree import choose_tree
-from watersmeet.runtime.checkpoint import identify
-from watersmeet.state.manifest import BatchRecord, Manifest
+from watersmeet.state.identity import identify
+from watersmeet.state.manifest import BatchRecord, Manifest, Track
+from watersmeet.state.segment_table import SegmentTable
 
 SECOND = 1_000_000
+GROUPS = 8
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
 STREAMS = {name: Stream(name, SCHEMA, "ts", timedelta(0)) for name in "ABC"}
 CHAIN = """
@@ -28,13 +31,18 @@ WHERE A.k = B.k AND B.v = C.v
 """
 
 
-def chain_plan(traced: bool = False) -> PhysicalPlan:
+def chain_plan(lineage: bool = False, tree: str = "((A B) C)") -> PhysicalPlan:
     """J1 joins A and B, and J2 its results with C, on another key."""
     query = bind(CHAIN, STREAMS)
-    return lay_out(query, choose_tree(query, "((A B) C)"), traced=traced)
+    return lay_out(query, choose_tree(query, tree), lineage=lineage)
 
 
-def state_of(plan: PhysicalPlan, inputs: str) -> str:
+def named(plan: PhysicalPlan, label: str) -> OperatorName:
+    """The operator that people call J1 or J2."""
+    return plan.labels[Label(label)]
+
+
+def state_of(plan: PhysicalPlan, inputs: str) -> StateName:
     """The name of the state of an input such as "A" or "A+B"."""
     return next(name for name in plan.states if name.startswith(f"{inputs}@"))
 
@@ -55,34 +63,30 @@ def piece(
     """
     counts = (rows,) * len(expand_ranges(groups))
     entry = Segment(
-        id=name,
+        id=SegmentId(name),
         state=state_of(plan, inputs),
         rows=sum(counts),
         bytes=sum(counts) * 10,
         crc32=0,
         groups=groups,
-        born=groups,
-        min_expiry=0,
-        max_expiry=int((begin + 10 if end is None else end) * SECOND),
-        min_time=int(begin * SECOND),
+        written=groups,
+        min_expiry_us=0,
+        max_expiry_us=int((begin + 10 if end is None else end) * SECOND),
+        min_time_us=int(begin * SECOND),
         batch=0,
         group_rows=counts,
         group_keys=counts,
     )
-    return entry if cold is None else replace(entry, tier="cold", generation=cold)
+    return entry if cold is None else replace(entry, tier="cold", generation=Generation(cold))
 
 
-def manifest_of(
-    plan: PhysicalPlan, *segments: Segment, groups: int = 8, closed: Mapping[str, Mapping[int, int]] | None = None
-) -> Manifest:
+def manifest_of(plan: PhysicalPlan, *segments: Segment, groups: int = GROUPS) -> Manifest:
     """After batch 0."""
     return Manifest(
         version=1,
         query=identify(plan.query),
-        plan=plan.tree,
-        routing=Routing.even(groups, 2),
-        segments={entry.id: entry for entry in segments},
+        tracks=(Track(plan.spec),),
+        placement=Placement(2, groups),
+        segments=SegmentTable.of(groups, segments),
         batch=BatchRecord(0, 0, 0, 0),
-        closed=closed or {},
-        traced=plan.traced,
     )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -23,20 +23,23 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from strategies import Case, all_plans, cases, contract_settings, counted
+from watersmeet.adapt.policies.unite_parts import UniteColdParts
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
-from watersmeet.model.routing import Routing
+from watersmeet.model.placement import Placement
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
-from watersmeet.optimize.choose import choose_plan
-from watersmeet.plan.layout import lay_out
-from watersmeet.runtime.checkpoint import Layout, open_checkpoint
-from watersmeet.runtime.events import silent
-from watersmeet.runtime.local import LocalRun, run_batches
-from watersmeet.runtime.local_sources import RowsSource
+from watersmeet.runtime.checkpoint import CheckpointFolders
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.state.manifest import BatchRecord
+from watersmeet.runtime.planning import PlanSettings
+from watersmeet.state.manifest import Delivery
+from watersmeet.state.table import AtVersion
+from watersmeet.state.updates import SetPlacement
 
 
 @contextmanager
@@ -45,8 +48,10 @@ def tuned(case: Case) -> Iterator[None]:
     step = functools.partial(join_step, chunk_rows=case.chunk_rows)
     with (
         mock.patch("watersmeet.state.compaction.FANOUT", case.fanout),
-        mock.patch("watersmeet.runtime.stage.LOOK_AHEAD_ROWS", case.fanout),
-        mock.patch("watersmeet.runtime.stage.join_step", step),
+        mock.patch("watersmeet.runtime.stages.task.LOOK_AHEAD_ROWS", case.fanout),
+        mock.patch("watersmeet.runtime.stages.fragment.join_step", step),
+        mock.patch("watersmeet.runtime.stages.hop.join_step", step),
+        mock.patch("watersmeet.adapt.in_force.UniteColdParts", functools.partial(UniteColdParts, case.fanout)),
     ):
         yield
 
@@ -96,7 +101,8 @@ def collide_apart(columns: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.ui
 def test_hashes_that_collide_change_nothing(case: Case, hashing: Any) -> None:
     with (
         mock.patch("watersmeet.kernel.prepare.hash_keys", hashing),
-        mock.patch("watersmeet.plan.layout.has_exact_hash", lambda types: False),
+        mock.patch("watersmeet.plan.layout.fragment.has_exact_hash", lambda keys: False),
+        mock.patch("watersmeet.plan.layout.hop.has_exact_hash", lambda keys: False),
     ):
         rows, _ = run(case)
     assert rows == case.answer().rows
@@ -119,43 +125,45 @@ def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject
 def run_with_restarts(
     case: Case, folder: Path, data: st.DataObject
 ) -> tuple[Counter[tuple[Any, ...]], dict[str, Counter[Any]]]:
-    """Every batch in a run of its own, on one checkpoint, each with its own slots and owners of groups."""
+    """Every batch in a run of its own, on one checkpoint, each with its own slots, owners of groups and budget."""
     note(case.text)
     streams = {
         name: Stream(name, normal_schema(stream.schema), "ts", case.lateness[name])
         for name, stream in case.streams.items()
     }
     query = bind(case.text, streams)
-    plan = lay_out(query, choose_plan(query, case.plan).tree)
     outputs = Outputs.of("parquet", str(folder / "out"), str(folder / "late"), "owner")
-
-    def lose(batch: BatchRecord) -> None:
-        raise Lost
-
-    for batch in [*case.batches, {}]:  # the last run only delivers what may be left
+    last = len(case.batches)
+    for number, batch in enumerate([*case.batches, {}]):  # the last run delivers and emits what may be left
         slots = data.draw(st.integers(1, min(4, case.groups)), label="slots")
-        owners = data.draw(
-            st.lists(st.integers(0, slots - 1), min_size=case.groups, max_size=case.groups), label="owners"
+        budget = data.draw(st.sampled_from([None, None, 1, 500]), label="budget")
+        lost = number < last and data.draw(st.integers(0, 3), label="lost") == 0
+        settings = RunSettings(PlanSettings(case.plan), MemorySettings(budget), slots, case.groups)
+        run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), outputs.waiting_folders)
+        place_anywhere(run, slots, data)
+        session = LocalRun(
+            run.plan,
+            run.checkpoint,
+            outputs.writer,
+            controller=run.controller,
+            late=outputs.late_waiting,
+            deliver=lose_after(run.checkpoint.manifest.last_batch, outputs) if lost else outputs.deliver,
         )
-        checkpoint = open_checkpoint(
-            Layout(str(folder / "ck")), query, plan.tree, Routing(slots, tuple(owners)), outputs.waiting_folders
-        )
-        session = LocalRun(plan, checkpoint, outputs.writer, outputs.late_waiting)
         sources = {
             name: RowsSource(streams[name], [pa.RecordBatch.from_pylist(rows, schema=case.streams[name].schema)])
             for name, rows in batch.items()
         }
-        before = checkpoint.manifest.batch
-        if before is not None:
-            outputs.deliver(before)  # an earlier run may have died before it did
-        lost = bool(batch) and data.draw(st.integers(0, 3), label="lost") == 0
+        batches = session.batches(sources)
         try:
-            for _ in run_batches(session, sources, _after(before, lose) if lost else outputs.deliver, silent):
-                pass
+            if number == last or data.draw(st.booleans(), label="to its end"):
+                deque(batches, maxlen=0)
+            else:
+                next(batches, None)  # as if it were killed: what is owed is left to the next run
         except Lost:
             pass
         finally:
             session.close()
+            run.close()
     late: dict[str, Counter[Any]] = {}
     for file in (folder / "late").glob("late-*.parquet"):
         name = next(n for n in streams if file.name.startswith(f"late-{n}-"))
@@ -165,12 +173,23 @@ def run_with_restarts(
     return counted(pa.concat_tables(tables)), late
 
 
-def _after(before: BatchRecord | None, then: Any) -> Any:
-    """Deliver nothing again for the batch `before`; for a new one, do `then`."""
+def place_anywhere(run: OpenRun, slots: int, data: st.DataObject) -> None:
+    """Any owners for the groups of some partitionings; the others are spread evenly."""
+    manifest = run.checkpoint.manifest
+    groups = manifest.placement.groups
+    owned = st.lists(st.integers(0, slots - 1), min_size=groups, max_size=groups).map(tuple)
+    names = sorted({state.partitioning for state in run.plan.states.values()})
+    owners = {name: data.draw(owned, label=name) for name in names if data.draw(st.booleans(), label=f"place {name}")}
+    run.checkpoint.commit([AtVersion(manifest.version)], [SetPlacement(Placement(slots, groups, owners))])
 
-    def deliver(batch: BatchRecord) -> None:
-        if before is None or batch.number != before.number:
-            then(batch)
+
+def lose_after(batch: int, outputs: Outputs) -> Callable[[Delivery], None]:
+    """Deliver what was committed up to `batch`, and die before anything later is delivered."""
+
+    def deliver(delivery: Delivery) -> None:
+        if delivery.batch > batch:
+            raise Lost
+        outputs.deliver(delivery)
 
     return deliver
 

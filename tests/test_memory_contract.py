@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from hypothesis import given, note
@@ -16,18 +18,72 @@ from hypothesis import strategies as st
 import watersmeet as wm
 from strategies import Case, cases, contract_settings, counted
 from test_contract import tuned
-from watersmeet.adapt.decisions import MergeGroup, SpillGroups
+from watersmeet.adapt.controller import Controller
+from watersmeet.adapt.decisions import CloseLive, Decision, MergeGroup, SpillGroups, UniteParts
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.lang.binder import bind
-from watersmeet.model.routing import Routing
+from watersmeet.model.ids import GroupKey
+from watersmeet.model.placement import Placement
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out
 from watersmeet.runtime.checkpoint import in_memory
-from watersmeet.runtime.local import LocalRun, MemoryResults
-from watersmeet.runtime.local_sources import RowsSource
-from watersmeet.runtime.memory import MemoryKeeper
+from watersmeet.runtime.local.executor import MemoryResults
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.state.ledger import Ledgers
+
+
+@dataclass(frozen=True)
+class DecideAnything:
+    """Spills, merges and unites whatever it likes, whenever it is asked; in the end, all that is owed."""
+
+    random: Random
+    often: float
+
+    moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        if outlook.moment is Moment.END:
+            yield from self._some_that_owe(outlook)
+            return
+        yield SpillGroups(tuple(self._groups(outlook)), "drawn")
+        if self.random.random() < self.often / 2:
+            yield CloseLive(tuple(self._groups(outlook)), "drawn")
+        if outlook.moment is Moment.AFTER_BATCH:  # there are no tasks to come
+            return
+        for operator, group in self._groups(outlook):
+            yield MergeGroup(operator, group, "drawn", with_live=self.random.random() < 0.6)
+        if self.random.random() < self.often:
+            yield from self._parts(outlook)
+
+    def _groups(self, outlook: Outlook) -> list[GroupKey]:
+        share = self.random.choice([0.0, 0.3, 1.0]) if self.random.random() < self.often else 0.0
+        everything = [(name, group) for name in outlook.plan.operators for group in range(_groups_of(outlook))]
+        return [key for key in everything if self.random.random() < share]
+
+    def _parts(self, outlook: Outlook) -> Iterator[UniteParts]:
+        segments = outlook.manifest.segments
+        for state in segments.cold_states:
+            for generation, bucket in segments.cold(state).items():
+                parts = tuple(name for name in bucket.entries if self.random.random() < 0.7)
+                if parts:
+                    yield UniteParts(state, generation, parts)
+
+    def _some_that_owe(self, outlook: Outlook) -> Iterator[MergeGroup]:
+        for operator, ledger in Ledgers(outlook.plan).at(outlook.manifest).items():
+            owing = ledger.owing.nonzero()[0].tolist()
+            if owing:  # the lowest first: what it emits may be owed results above
+                for group in self.random.sample(owing, self.random.randint(1, len(owing))):
+                    yield MergeGroup(operator, group, "drain")
+                return
+
+
+def _groups_of(outlook: Outlook) -> int:
+    return outlook.manifest.placement.groups
 
 
 def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple[Any, ...]]:
@@ -38,42 +94,28 @@ def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple
         for name, stream in case.streams.items()
     }
     query = bind(case.text, streams)
-    plan = lay_out(query, choose_plan(query, case.plan).tree, traced=random.random() < 0.5)
+    plan = lay_out(query, choose_plan(query, case.plan).tree, lineage=random.random() < 0.5)
     results = MemoryResults()
-    run = LocalRun(plan, in_memory(query, plan.tree, Routing.even(case.groups, case.slots)), results)
-    keeper = MemoryKeeper(plan, run.checkpoint)
-    everything = [(operator, group) for operator in plan.operators for group in range(case.groups)]
-    rows: list[pa.RecordBatch] = []
-
-    def pick() -> list[tuple[str, int]]:
-        share = random.choice([0.0, 0.3, 1.0]) if random.random() < often else 0.0
-        return [key for key in everything if random.random() < share]
-
-    def merges() -> list[tuple[str, int]]:
-        return keeper.prepare_merges([MergeGroup(*key, "drawn") for key in pick()])
-
+    checkpoint = in_memory(query, plan.spec, Placement(case.slots, case.groups))
+    controller = Controller(plan, case.groups, policies=(DecideAnything(random, often),))
+    run = LocalRun(plan, checkpoint, results, controller=controller)
     for batch in case.batches:
-        keeper.spill(SpillGroups(tuple(pick()), "drawn"))
         pulled = {}
         for name, entries in batch.items():
             source = RowsSource(streams[name], [pa.RecordBatch.from_pylist(entries, schema=case.streams[name].schema)])
             pulled[name] = source.pull(set())
         pulled = {name: entry for name, entry in pulled.items() if entry is not None}
         if pulled:
-            run.run_batch(pulled, merges())
-        if run.checkpoint.manifest.batch is not None and random.random() < often:
-            run.run_batch({}, merges())
-        rows += results.taken()
+            run.driver.run_batch(pulled)
+        if random.random() < often:
+            run.driver.run_idle()
     rounds = 0
-    while owed := keeper.owed():
+    while run.driver.drain_step(ended=True):
         rounds += 1
-        assert rounds <= 50 * len(everything), "a merge pays what is owed"
-        lowest = [key for key in owed if key[0] == owed[0][0]]
-        some = random.sample(lowest, random.randint(1, len(lowest)))
-        run.run_batch({}, keeper.prepare_merges([MergeGroup(*key, "drain") for key in some]))
-        rows += results.taken()
+        assert rounds <= 50 * len(plan.operators) * case.groups, "a merge emits what is owed"
     run.close()
-    return counted(pa.Table.from_batches(rows, schema=query.output_schema))
+    assert not controller.owes(run.manifest)
+    return counted(pa.Table.from_batches(results.pop(), schema=query.output_schema))
 
 
 @contract_settings(250)
@@ -94,7 +136,7 @@ def test_any_budget_and_policy_gives_the_same_answer(case: Case, policy: str, bu
     with tuned(case):
         rows, events = run_events(case, memory=budget, spill=policy)
     assert rows == case.answer().rows
-    *progress, end = events
+    progress, end = [event for event in events if event["event"] in ("batch", "merge")], events[-1]
     assert end["rows_out"] == rows.total()
     routed = any("route" in str(event["decisions"]) for event in progress)
     for event in progress:

@@ -9,16 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapt.views import LOWER, ROOT, group, memory, views
-from watersmeet.adapt.estimates import owed_results
+from watersmeet.adapt.decisions import to_json
+from watersmeet.adapt.estimates import owed_by
 from watersmeet.adapt.policies.merge import MergePace, choose_merge, clean_up
 from watersmeet.adapt.policies.merge.state_manager import disk_throughput, fits_buffer, fits_memory, memory_throughput
 from watersmeet.adapt.view import ColdView, MemoryView, OperatorView
+from watersmeet.model.ids import OperatorName
 
 PACE = MergePace(disk_rows=10.0)
 
 
 def cold(operator: str, number: int, *generations: tuple[int, ...], unique: float = 1.0, size: int = 100) -> ColdView:
-    return ColdView(operator, number, generations, size, unique)
+    return ColdView.of(OperatorName(operator), number, generations, size, unique)
 
 
 def test_the_example_of_the_paper() -> None:
@@ -82,12 +84,13 @@ def test_operators_below_wait_and_the_reason_gives_the_figures() -> None:
     assert decision.reason == (
         "merging J2:1 should give 20 results a second, 2 for each of 8 rows read; memory gives 9"
     )
-    assert decision.to_json() == {
+    assert to_json(decision) == {
         "decision": "MergeGroup",
         "operator": "J2",
         "group": 1,
         "reason": decision.reason,
         "waiting": ["J1"],
+        "with_live": True,
     }
 
 
@@ -152,9 +155,9 @@ def test_what_is_chosen_beats_memory_and_nothing_better_was_passed(
     assert choose_merge(mirrored, pace) == decision
 
 
-def generations(view: MemoryView, entry: ColdView) -> list[tuple[int, ...]]:
-    live = [found.rows for found in view.groups if found.key == entry.key and (any(found.rows) or any(found.bytes))]
-    return [*entry.generations, *live]
+def whole(view: MemoryView, entry: ColdView) -> ColdView:
+    """With the live generation as one more."""
+    return entry.and_live(view.live(*entry.key))
 
 
 @settings(max_examples=150, deadline=None)
@@ -162,7 +165,7 @@ def generations(view: MemoryView, entry: ColdView) -> list[tuple[int, ...]]:
 def test_the_clean_up_pays_everything_from_the_bottom_up(view: MemoryView) -> None:
     order = [(decision.operator, decision.group) for decision in clean_up(view)]
     assert len(set(order)) == len(order)
-    assert set(order) == {entry.key for entry in view.cold if len(generations(view, entry)) > 1}
+    assert set(order) == {entry.key for entry in view.cold if whole(view, entry).generations > 1}
     seen = [operator for operator, _ in order]
     for operator in view.operators:
         if operator.id in seen:
@@ -178,7 +181,7 @@ def test_within_an_operator_what_pays_most_for_a_byte_comes_first() -> None:
         cold=(
             cold("J2", 1, (4, 0), (0, 4), size=20),  # 16 results of 20 bytes
             cold("J2", 2, (9, 0), (0, 9), size=180),  # 81 of 180
-            cold("J2", 3, (6, 0), size=60),  # with the live generation 36 / 5 keys, of 180
+            cold("J2", 3, (6, 0), unique=5.0, size=60),  # with the live generation 36 / 5 keys, of 180
             cold("J2", 4, (9, 9), size=180),  # owes nothing
             cold("J2", 5, (0, 9), (0, 9), size=10),  # cannot owe anything, and is listed all the same
         ),
@@ -201,12 +204,12 @@ def test_the_clean_up_comes_to_an_end() -> None:
     while todo := clean_up(view):
         key = (todo[0].operator, todo[0].group)
         entry = next(entry for entry in view.cold if entry.key == key)
-        assert owed_results(generations(view, entry), 1.0) > 0
-        united = tuple(map(sum, zip(*generations(view, entry), strict=True)))
+        assert owed_by(whole(view, entry)) > 0
+        united = ColdView.of(entry.operator, entry.group, [whole(view, entry).rows_by_input], 1, 1.0)
         view = replace(
             view,
             groups=tuple(found for found in view.groups if found.key != key),
-            cold=tuple(replace(e, generations=(united,)) if e.key == key else e for e in view.cold),
+            cold=tuple(united if e.key == key else e for e in view.cold),
         )
         steps += 1
     assert steps == 3

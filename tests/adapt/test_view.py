@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
 from adapt.views import LOWER, ROOT, group, memory, views
-from watersmeet.adapt.decisions import SpillGroups
-from watersmeet.adapt.view import ColdView, MemoryView
+from watersmeet.adapt.view import ColdView, GroupView, MemoryView
+from watersmeet.model.ids import OperatorName
+
+J1 = OperatorName("J1")
 
 
 def test_a_group_is_as_large_as_its_inputs_together() -> None:
     assert group("J1", 0, bytes=(30, 12)).size_bytes == 42
-    assert ColdView("J1", 0, ((1, 2), (30, 4)), bytes=9, unique=1.0).rows == 37
+    assert ColdView.of(J1, 0, ((1, 2), (30, 4)), bytes=9, unique=1.0).rows == 37
+
+
+def test_a_cold_view_is_the_sums_over_its_generations() -> None:
+    cold = ColdView.of(J1, 0, ((1, 2), (30, 4)), bytes=9, unique=1.0)
+    assert (cold.generations, cold.rows_by_input, cold.within) == (2, (31, 6), 1 * 2 + 30 * 4)
+
+
+@pytest.mark.parametrize(
+    "live, cooled, expected",
+    [
+        (None, (), (1, (3, 4), 12.0, 70)),
+        (group("J1", 0, rows=(0, 0), bytes=(0, 0)), (), (1, (3, 4), 12.0, 70)),
+        (group("J1", 0, rows=(5, 2), bytes=(50, 20)), (), (2, (8, 6), 12.0 + 10, 140)),
+        (None, (1, 1), (2, (4, 5), 12.0 + 1, 90)),
+        (group("J1", 0, rows=(5, 2), bytes=(50, 20)), (1, 1), (2, (9, 7), 12.0 + 18, 160)),
+        (group("J1", 0, rows=(0, 0), bytes=(0, 1)), (), (2, (3, 4), 12.0, 71)),
+    ],
+    ids=[
+        "nothing is live",
+        "what is live has no rows",
+        "rows in memory",
+        "rows that have cooled",
+        "rows in memory and such that have cooled are one generation",
+        "a byte is enough to be one",
+    ],
+)
+def test_the_live_generation_counts_as_one_more(
+    live: GroupView | None, cooled: tuple[int, ...], expected: tuple[Any, ...]
+) -> None:
+    cold = replace(ColdView.of(J1, 0, ((3, 4),), 70, 1.0), cooled=cooled, cooled_bytes=10 * sum(cooled))
+    whole = cold.and_live(live)
+    assert (whole.generations, whole.rows_by_input, whole.within, whole.bytes) == expected
 
 
 def test_only_groups_with_bytes_of_operators_that_can_spill() -> None:
@@ -47,9 +81,3 @@ def test_figures_must_be_given_for_every_input() -> None:
         group("J1", 0, bytes=(1, 2, 3))
     with pytest.raises(AssertionError):
         replace(LOWER, row_bytes=(1.0,))
-
-
-def test_decisions_are_plain_json() -> None:
-    data = SpillGroups((("J1", 17), ("J2", 3)), "why").to_json()
-    assert json.loads(json.dumps(data)) == data
-    assert data["groups"] == [["J1", 17], ["J2", 3]]

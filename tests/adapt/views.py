@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -102,7 +103,9 @@ def views(draw: st.DrawFn, most_inputs: int = 4) -> MemoryView:
             )
         for number in draw(st.sets(st.integers(0, 9), max_size=4)):
             generations = tuple(tuple(draw(counts) for _ in range(sides)) for _ in range(draw(st.integers(1, 3))))
-            cold.append(ColdView(operator.id, number, generations, draw(counts) * 10, draw(figures)))
+            made = ColdView.of(operator.id, number, generations, draw(counts) * 10, draw(figures))
+            cooled = tuple(draw(counts) for _ in range(sides)) if draw(st.booleans()) else ()
+            cold.append(replace(made, passed=draw(st.booleans()), cooled=cooled, cooled_bytes=10 * sum(cooled)))
     return MemoryView(
         batch=draw(st.integers(9, 12)),
         budget_bytes=draw(st.none() | st.integers(1, 1000)),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from watersmeet.runtime.local_job import run_job
 
 from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
@@ -23,7 +24,6 @@ from watersmeet.model.routing import Routing
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.runtime.checkpoint import Layout, open_checkpoint
 from watersmeet.runtime.events import silent
-from watersmeet.runtime.local_job import run_job
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import referenced_name

@@ -20,13 +20,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from watersmeet.runtime.local_job import run_job
 
 from forked_runs import begin_run, run_apart
 from small_jobs import check_message
 from watersmeet.config import load_job
 from watersmeet.faults import POINTS
 from watersmeet.runtime.events import silent
-from watersmeet.runtime.local_job import run_job
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import read_versions

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -126,7 +127,13 @@ def test_csv_with_a_column_too_few(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_unknown_format(run: Run, job: SmallJob) -> None:
-    assert "parkett" in check(run(job, "streams.A.format=parkett"), 2, "Spark does not know a source format")
+    err = check(run(job, "streams.A.format=parkett"), 2, 'Spark does not know the source format "parkett"')
+    assert "hint: Check its name, or add its package: " in err
+
+
+def test_a_format_whose_package_is_missing(run: Run, job: SmallJob) -> None:
+    err = check(run(job, "streams.A.format=kafka"), 2, 'Spark does not know the source format "kafka"')
+    assert "It is org.apache.spark:spark-sql-kafka-0-10_2.13:4." in err
 
 
 def test_missing_segments_and_a_repair(run: Run, job: SmallJob) -> None:
@@ -194,3 +201,19 @@ def test_a_second_run_on_a_live_checkpoint(run: Run, job: SmallJob) -> None:
         first.stdout.read()  # until its JVM, which writes to Spark's part of the checkpoint, has gone too
         first.wait()
     finish(run, job)
+
+
+def test_an_interrupt_is_told_in_a_line(job: SmallJob) -> None:
+    """In a real process, whose handler of interrupts Spark replaces."""
+    command = job.command("run.trigger=1 second")
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as run:
+        assert run.stdout is not None
+        for _ in range(FILES):
+            assert json.loads(run.stdout.readline())["event"] == "batch"
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
+        out, err = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert json.loads(out)["event"] == "end"
+    assert [line for line in err.splitlines() if not line.startswith("WARNING: ")] == ["interrupted"]

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watersmeet.runtime.local_job import run_job
 
 from small_disk import small_disk, used_kilobytes
 from small_jobs import SmallJob, checked_main, write_rows
 from watersmeet.cli.main import main
 from watersmeet.config import load_job
 from watersmeet.model.segments import Segment
-from watersmeet.runtime.local_job import run_job
 from watersmeet.state import segment_files
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest

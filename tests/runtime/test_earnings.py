@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from watersmeet.runtime.earnings import SAMPLE, Earnings
 
 from small_plans import chain_plan
 from watersmeet.kernel.rows import sort_by_hash
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.routing import groups_of
 from watersmeet.plan.physical import HASH_FIELD
-from watersmeet.runtime.earnings import SAMPLE, Earnings
 
 GROUPS = 37
 PLAN = chain_plan(traced=True)

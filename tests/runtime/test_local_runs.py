@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from watersmeet.runtime.local_job import run_job
 
 import watersmeet as wm
 from small_jobs import FILES, SmallJob, rows_of, write_rows
@@ -18,7 +19,6 @@ from watersmeet.config import load_job
 from watersmeet.errors import JobError
 from watersmeet.runtime.clock import VirtualClock, WallClock
 from watersmeet.runtime.events import Event
-from watersmeet.runtime.local_job import run_job
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
 TEXT = "SELECT A.k, A.ts AS a, B.ts AS b FROM A, B WHERE A.k = B.k"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from watersmeet.runtime.local_sources import RowsSource
+from watersmeet.runtime.stage import Sent
 
 from watersmeet.lang.binder import bind
 from watersmeet.model.routing import Routing
@@ -14,8 +16,6 @@ from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
-from watersmeet.runtime.local_sources import RowsSource
-from watersmeet.runtime.stage import Sent
 
 CHAIN = (
     "SELECT A.x, D.z FROM A [RANGE 20 SECONDS], B [RANGE 20 SECONDS], C [RANGE 20 SECONDS], D [RANGE 20 SECONDS] "

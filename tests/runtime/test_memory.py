@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from watersmeet.runtime.local_sources import RowsSource
+from watersmeet.runtime.memory import MemoryKeeper
+from watersmeet.runtime.memory_view import ROW_BYTES, view_memory
 
 from small_plans import CHAIN, SECOND, STREAMS, chain_plan, manifest_of, piece, state_of
 from watersmeet.adapt.decisions import MergeGroup, SpillGroups
@@ -26,9 +29,6 @@ from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import Checkpoint, in_memory
 from watersmeet.runtime.events import Event
 from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
-from watersmeet.runtime.local_sources import RowsSource
-from watersmeet.runtime.memory import MemoryKeeper
-from watersmeet.runtime.memory_view import ROW_BYTES, view_memory
 from watersmeet.state.manifest import BatchRecord, Manifest
 from watersmeet.state.segment_files import MemorySegments
 from watersmeet.state.table import Table

@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.lang.binder import bind
-from watersmeet.model.routing import Routing
+from watersmeet.model.placement import Placement
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.tree import choose_tree
-from watersmeet.runtime.checkpoint import identify
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.identity import identify
+from watersmeet.state.manifest import Manifest, Track
+from watersmeet.state.segment_table import SegmentTable
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
 TEXT = "SELECT A.v FROM A [RANGE 10 SECONDS], B [RANGE 10 SECONDS] WHERE A.k = B.k"
@@ -29,4 +30,4 @@ def plan() -> PhysicalPlan:
 
 @pytest.fixture
 def first_manifest(plan: PhysicalPlan) -> Manifest:
-    return Manifest(0, identify(plan.query), plan.tree, Routing.even(6, 2))
+    return Manifest(0, identify(plan.query), (Track(plan.spec),), Placement(2, 6), SegmentTable.of(6))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watersmeet.kernel.window import NEVER
+from watersmeet.model.ids import Partitioning, StateName
 from watersmeet.plan.physical import State
 from watersmeet.state import compaction
 from watersmeet.state.compaction import Candidate, choose_merges
@@ -17,7 +18,9 @@ BIG = compaction.MAX_SEGMENT_BYTES
 
 def state(width: int | None) -> State:
     windows = () if width is None else (("@A", width),)
-    return State("S", ("A",), ("A.k",), (("@A", pa.int64()), ("A.k", pa.int64())), windows, ("B",))
+    return State(
+        StateName("S"), ("A",), ("A.k",), (("@A", pa.int64()), ("A.k", pa.int64())), windows, ("B",), Partitioning("k0")
+    )
 
 
 def segments(*entries: tuple[int, int]) -> list[Candidate]:

@@ -1,4 +1,4 @@
-"""`CloseGroups` and `CoolGroups`: entries are split, numbers go up, and no row of a file comes or goes."""
+"""`CloseGroups` and `CoolGroups`: entries are split, and no row of a file comes or goes."""
 
 from __future__ import annotations
 
@@ -11,27 +11,43 @@ from hypothesis import strategies as st
 
 from watersmeet.errors import InternalError
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
-from watersmeet.model.routing import GroupRange, Routing, expand_ranges, union_ranges
+from watersmeet.model.ids import LIVE, Generation, OperatorName, SegmentId, StateName
+from watersmeet.model.placement import Placement
+from watersmeet.model.routing import GroupRange, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
-from watersmeet.state.manifest import Manifest, QueryIdentity
-from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, ObserveGroups, Update, apply, apply_all
+from watersmeet.plan.spec import JoinSpec, PlanSpec
+from watersmeet.plan.tree import Join, Leaf
+from watersmeet.state.manifest import Manifest, QueryIdentity, Track
+from watersmeet.state.segment_table import SegmentTable, next_generation
+from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, ObserveGroups, Update, apply_all
 
 GROUPS = 8
-STATES = ("A@k", "B@k")
-OTHER = "C@k2"  # a state of another operator
-EMPTY = Manifest(0, QueryIdentity("SELECT 1", {}, "digest"), "((A B) C)", Routing.even(GROUPS, 2))
+A, B = StateName("A@k"), StateName("B@k")
+STATES = (A, B)
+OTHER = StateName("C@k2")  # a state of another operator
+J1 = OperatorName("A*B")
+SPEC = PlanSpec(Join((Leaf("A"), Leaf("B"))), (JoinSpec(((1,), (0,))),))
+EMPTY = Manifest(
+    0, QueryIdentity("SELECT 1", {}, "digest"), (Track(SPEC),), Placement(2, GROUPS), SegmentTable.of(GROUPS)
+)
 
 
-def segment(name: str, state: str = "A@k", groups: tuple[GroupRange, ...] = ((0, GROUPS),)) -> Segment:
+def segment(name: str, state: StateName = A, groups: tuple[GroupRange, ...] = ((0, GROUPS),)) -> Segment:
     """With group + 1 rows, and half as many keys, in each of its groups."""
     rows = tuple(group + 1 for group in expand_ranges(groups))
     keys = tuple(max(1, count // 2) for count in rows)
     total = sum(rows)
-    return Segment(name, state, total, total * 10, 0, groups, groups, 5, 9, 1, 0, group_rows=rows, group_keys=keys)
+    return Segment(
+        SegmentId(name), state, total, total * 10, 0, groups, groups, 5, 9, 1, 0, group_rows=rows, group_keys=keys
+    )
 
 
 def manifest(*segments: Segment) -> Manifest:
-    return replace(EMPTY, segments={entry.id: entry for entry in segments})
+    return replace(EMPTY, segments=SegmentTable.of(GROUPS, segments))
+
+
+def apply(update: Update, found: Manifest) -> Manifest:
+    return apply_all([update], found)
 
 
 def entries(found: Manifest) -> dict[str, tuple[str, int, list[int]]]:
@@ -39,21 +55,20 @@ def entries(found: Manifest) -> dict[str, tuple[str, int, list[int]]]:
     return {entry.id: (entry.tier, entry.generation, expand_ranges(entry.groups)) for entry in found.segments.values()}
 
 
-def close(*groups: int) -> CloseGroups:
-    return CloseGroups("J1", STATES, union_ranges((group, group + 1) for group in groups))
+def close(*groups: int, generation: int = 1) -> CloseGroups:
+    return CloseGroups(J1, STATES, union_ranges((group, group + 1) for group in groups), Generation(generation))
 
 
 def test_a_file_that_is_cold_in_part_has_an_entry_for_each_part() -> None:
-    found = apply(close(2, 3, 6), manifest(segment("s"), segment("t", "B@k", ((3, 5),)), segment("u", OTHER)))
+    found = apply(close(2, 3, 6), manifest(segment("s"), segment("t", B, ((3, 5),)), segment("u", OTHER)))
     assert entries(found) == {
-        "s": ("active", 0, [0, 1, 4, 5, 7]),
-        "s~0.2": ("cold", 0, [2, 3, 6]),
-        "t": ("active", 0, [4]),
-        "t~0.3": ("cold", 0, [3]),
-        "u": ("active", 0, list(range(GROUPS))),
+        "s": ("active", LIVE, [0, 1, 4, 5, 7]),
+        "s~1.2": ("cold", 1, [2, 3, 6]),
+        "t": ("active", LIVE, [4]),
+        "t~1.3": ("cold", 1, [3]),
+        "u": ("active", LIVE, list(range(GROUPS))),
     }
-    assert found.closed == {"J1": {2: 1, 3: 1, 6: 1}}
-    cold = found.segments["s~0.2"]
+    cold = found.segments[SegmentId("s~1.2")]
     assert (cold.file, cold.live_rows, cold.live_bytes) == ("s", 3 + 4 + 7, 140)
     assert cold.rows_by_group == {2: 3, 3: 4, 6: 7}
     assert found.active_bytes + found.cold_bytes == manifest(*found.segments.values()).state_rows * 10
@@ -61,60 +76,63 @@ def test_a_file_that_is_cold_in_part_has_an_entry_for_each_part() -> None:
 
 def test_a_file_whose_groups_all_go_cold_has_cold_entries_only() -> None:
     found = apply(close(*range(GROUPS)), manifest(segment("s")))
-    assert entries(found) == {"s~0.0": ("cold", 0, list(range(GROUPS)))}
-    assert (found.active_bytes, found.segments["s~0.0"].file) == (0, "s")
+    assert entries(found) == {"s~1.0": ("cold", 1, list(range(GROUPS)))}
+    assert (found.active_bytes, found.segments[SegmentId("s~1.0")].file) == (0, "s")
 
 
 def test_groups_without_rows_do_not_keep_a_file_active() -> None:
     """Or every batch would go on opening it."""
     sparse = replace(segment("s"), rows=7, group_rows=(0, 0, 3, 0, 0, 4, 0, 0), group_keys=(0, 0, 1, 0, 0, 1, 0, 0))
     found = apply(close(2), manifest(sparse))
-    assert entries(found) == {"s": ("active", 0, [0, 1, 3, 4, 5, 6, 7]), "s~0.2": ("cold", 0, [2])}
-    assert entries(apply(close(5), found)) == {"s~0.2": ("cold", 0, [2]), "s~0.5": ("cold", 0, [5])}
+    assert entries(found) == {"s": ("active", LIVE, [0, 1, 3, 4, 5, 6, 7]), "s~1.2": ("cold", 1, [2])}
+    again = apply(close(5, generation=2), found)
+    assert entries(again) == {"s~1.2": ("cold", 1, [2]), "s~2.5": ("cold", 2, [5])}
 
 
-def test_generations_are_numbered_by_group() -> None:
+def test_generations_are_numbered_by_operator() -> None:
+    """One number for all groups that are closed at once, and the next one for those that are closed later."""
     found = apply(close(0, 1), manifest(segment("s")))
-    found = apply(close(1, 2), apply(AddSegment(segment("t")), found))
-    assert found.closed == {"J1": {0: 1, 1: 2, 2: 1}}
+    assert next_generation(found.segments, STATES) == 2
+    found = apply(close(1, 2, generation=2), apply(AddSegment(segment("t")), found))
     assert entries(found) == {
-        "s~0.0": ("cold", 0, [0, 1]),
-        "s": ("active", 0, list(range(3, GROUPS))),
-        "s~0.2": ("cold", 0, [2]),
-        "t": ("active", 0, [0, 3, 4, 5, 6, 7]),
-        "t~1.1": ("cold", 1, [1]),
-        "t~0.2": ("cold", 0, [2]),
+        "s~1.0": ("cold", 1, [0, 1]),
+        "s": ("active", LIVE, list(range(3, GROUPS))),
+        "s~2.2": ("cold", 2, [2]),
+        "t": ("active", LIVE, [0, 3, 4, 5, 6, 7]),
+        "t~2.1": ("cold", 2, [1, 2]),
     }
-    assert [found.live_generation("J1", group) for group in range(4)] == [1, 2, 1, 0]
-    assert found.live_generation("J2", 0) == 0
+    assert next_generation(found.segments, STATES) == 3
+    assert next_generation(found.segments, (OTHER,)) == 1
 
 
-def test_groups_without_rows_are_closed_too() -> None:
+def test_groups_without_rows_leave_no_entry() -> None:
     found = apply(close(7), manifest(segment("s", groups=((0, 2),))))
-    assert (entries(found), found.closed) == ({"s": ("active", 0, [0, 1])}, {"J1": {7: 1}})
+    assert entries(found) == {"s": ("active", LIVE, [0, 1])}
 
 
 def test_expired_rows_go_cold_with_their_live_generation() -> None:
     """The part that has cooled is of the generation that the next close gives the rest of the group."""
-    found = apply(AddSegment(segment("t")), apply(close(1, 2), manifest(segment("s"))))
-    found = apply(close(2), found)
-    found = apply(AddSegment(segment("u")), found)
-    found = apply(CoolGroups("J1", "u", ((1, 3),)), found)
-    assert found.closed == {"J1": {1: 1, 2: 2}}, "to cool closes nothing"
-    assert (found.segments["u~1.1"].generation, found.segments["u~2.2"].generation) == (1, 2)
-    assert expand_ranges(found.segments["u"].groups) == [0, 3, 4, 5, 6, 7]
-    again = apply(close(1), found)
-    assert {
-        entry.generation for entry in again.segments.values() if entry.tier == "cold" and 1 in entry.rows_by_group
-    } == {
-        0,
-        1,
+    found = apply(AddSegment(segment("u")), apply(close(1, 2), manifest(segment("s"))))
+    found = apply(CoolGroups(SegmentId("u"), A, ((1, 3),)), found)
+    assert entries(found)["u~live.1"] == ("cold", LIVE, [1, 2])
+    assert expand_ranges(found.segments[SegmentId("u")].groups) == [0, 3, 4, 5, 6, 7]
+    assert next_generation(found.segments, STATES) == 2, "to cool closes nothing"
+    again = apply(close(1, generation=2), found)
+    assert {name: entry for name, entry in entries(again).items() if name.startswith("u")} == {
+        "u": ("active", LIVE, [0, 3, 4, 5, 6, 7]),
+        "u~live.1": ("cold", LIVE, [2]),
+        "u~2.1": ("cold", 2, [1]),
     }
-    assert again.closed["J1"][1] == 2
+
+
+def test_to_cool_what_has_gone_is_nothing() -> None:
+    """What the batch's own releases left of a segment may have had no rows."""
+    found = manifest(segment("s"))
+    assert entries(apply(CoolGroups(SegmentId("gone"), A, ((0, 3),)), found)) == entries(found)
 
 
 def test_one_part_of_a_file_cannot_be_two_entries() -> None:
-    cold = segment("s").cold(((2, 3),), 0)
+    cold = segment("s").cold(((2, 3),), Generation(1))
     with pytest.raises(InternalError):
         apply(close(2), manifest(segment("s"), cold))
 
@@ -123,33 +141,33 @@ def test_totals_of_a_group_begin_anew_with_its_generation() -> None:
     seen = GroupObservation.nothing(2, GROUPS)
     for values in (*seen.arrivals, seen.local, seen.traced, seen.inter_bytes):
         values[:] = 5.0
-    found = apply_all([ObserveGroups(0, "recent", {"J1": seen.to_json()}), close(2)], manifest(segment("s")))
-    figures: GroupFigures = found.figures["J1"]
+    found = apply_all([ObserveGroups(0, "recent", {J1: seen}), close(2)], manifest(segment("s")))
+    figures: GroupFigures = found.figures[J1]
     for totals in (figures.local_output, figures.global_output, figures.inter_bytes):
         assert totals.tolist() == [5.0, 5.0, 0.0, 5.0, 5.0, 5.0, 5.0, 5.0]
+    assert figures.came.tolist() == [10.0, 10.0, 0.0, 10.0, 10.0, 10.0, 10.0, 10.0]
     assert figures.recent_local[-1].tolist() == [5.0] * GROUPS, "what came lately still came lately"
+
+
+def active(found: Manifest) -> list[Segment]:
+    return [entry for state in STATES for entry in found.segments.active(state).entries.values()]
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Update]:
-    """Segments that come, groups that are closed, and segments that cool where a generation is closed."""
+    """Segments that come, groups that are closed, and segments that cool."""
     updates: list[Update] = []
     found = EMPTY
     for number in range(draw(st.integers(1, 10))):
-        kinds = ["add", "close"]
-        active = [entry for entry in found.segments.values() if entry.tier == "active" and entry.state in STATES]
-        if active and found.closed:
-            kinds.append("cool")
         groups = union_ranges(draw(st.lists(st.tuples(st.integers(0, 7), st.integers(1, 8)), min_size=1, max_size=3)))
-        kind = draw(st.sampled_from(kinds))
+        kind = draw(st.sampled_from(["add", "close", *(["cool"] if active(found) else [])]))
         if kind == "add" and groups:
             update: Update = AddSegment(segment(f"s{number}", draw(st.sampled_from(STATES)), groups))
         elif kind == "cool":
-            chosen = draw(st.sampled_from(active))
-            owing = set(found.closed["J1"]) & set(expand_ranges(chosen.groups))
-            update = CoolGroups("J1", chosen.id, union_ranges((group, group + 1) for group in owing))
+            chosen = draw(st.sampled_from(active(found)))
+            update = CoolGroups(chosen.id, chosen.state, groups)
         else:
-            update = CloseGroups("J1", STATES, groups)
+            update = CloseGroups(J1, STATES, groups, next_generation(found.segments, STATES))
         updates.append(update)
         found = apply(update, found)
     return updates
@@ -161,21 +179,25 @@ def test_no_row_of_a_file_comes_or_goes(history: list[Update]) -> None:
     found = EMPTY
     whole: dict[str, Counter[int]] = {}
     for update in history:
-        before = found
-        found = apply(update, found)
+        before, found = found, apply(update, found)
         if isinstance(update, AddSegment):
             whole[update.segment.id] = Counter(update.segment.rows_by_group)
         held: dict[str, Counter[int]] = {name: Counter() for name in whole}
         for entry in found.segments.values():
             held[entry.file].update(entry.rows_by_group)
             assert entry.live_rows == sum(entry.rows_by_group.values())
-            if entry.tier == "cold":
-                for group in entry.rows_by_group:
-                    assert entry.generation <= found.live_generation("J1", group)
         assert held == whole, "each group of a file is in one entry"
-        for group in range(GROUPS):
-            closed = isinstance(update, CloseGroups) and group in expand_ranges(update.groups)
-            assert found.live_generation("J1", group) == before.live_generation("J1", group) + closed
-            if closed:
-                live = [entry for entry in found.segments.values() if entry.tier == "active" and entry.state in STATES]
-                assert not any(group in entry.rows_by_group for entry in live)
+        if isinstance(update, CloseGroups):
+            closed = set(expand_ranges(update.groups))
+            live = [*active(found), *(e for s in STATES for e in _cooled(found, s))]
+            assert not any(closed & entry.rows_by_group.keys() for entry in live)
+            for state in STATES:
+                assert update.generation not in before.segments.cold(state)
+                bucket = found.segments.cold(state).get(update.generation)
+                for entry in () if bucket is None else bucket.entries.values():
+                    assert closed >= entry.rows_by_group.keys()
+
+
+def _cooled(found: Manifest, state: StateName) -> list[Segment]:
+    bucket = found.segments.cold(state).get(LIVE)
+    return [] if bucket is None else list(bucket.entries.values())

@@ -21,7 +21,7 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.state import segment_files
 from watersmeet.state.files import Folder
-from watersmeet.state.segment_files import FileSegments, MemorySegments, referenced_name
+from watersmeet.state.segment_files import FileSegments, MemorySegments, file_name
 
 
 @pytest.fixture
@@ -49,15 +49,15 @@ def written(segments: FileSegments, rows: pa.RecordBatch, state: State) -> Segme
 
 
 def file_of(segments: FileSegments, segment: Segment) -> Path:
-    return Path(segments.folder.path(referenced_name(segment)))
+    return Path(segments.folder.path(file_name(segment.id)))
 
 
 def test_what_is_written_is_read(segments: FileSegments, written: Segment, rows: pa.RecordBatch, state: State) -> None:
     assert segments.read(written).rows.equals(rows)
     path = file_of(segments, written)
     assert (written.bytes, written.crc32) == (path.stat().st_size, zlib.crc32(path.read_bytes()))
-    assert (written.rows, written.state, written.batch, written.born) == (50, state.name, 7, ((0, 3),))
-    assert (written.min_expiry, written.max_expiry) == (10_000_000, 10_000_049)
+    assert (written.rows, written.state, written.batch, written.written) == (50, state.name, 7, ((0, 3),))
+    assert (written.min_expiry_us, written.max_expiry_us) == (10_000_000, 10_000_049)
     assert segments.names() == [path.name]
 
 
@@ -69,7 +69,7 @@ def test_any_arrow_reader_opens_it(segments: FileSegments, written: Segment, row
 
 def test_rows_without_a_window_never_expire(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
     segment = segments.write(rows, replace(state, windows=()), Slice(((0, 3),), 3), 0)
-    assert (segment.min_expiry, segment.max_expiry) == (NEVER, NEVER)
+    assert (segment.min_expiry_us, segment.max_expiry_us) == (NEVER, NEVER)
 
 
 def test_two_writes_have_two_names(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
@@ -149,7 +149,7 @@ def test_memory_has_the_same_face(rows: pa.RecordBatch, state: State) -> None:
     segments = MemorySegments()
     segment = segments.write(rows, state, Slice(((0, 3),), 3), 7)
     assert segments.read(segment).rows is rows
-    assert segments.names() == [referenced_name(segment)]
-    segments.delete(referenced_name(segment))
-    segments.delete(referenced_name(segment))
+    assert segments.names() == [file_name(segment.id)]
+    segments.delete(file_name(segment.id))
+    segments.delete(file_name(segment.id))
     assert segments.names() == []

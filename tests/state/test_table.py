@@ -4,38 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
-from watersmeet.lang.binder import bind
-from watersmeet.model.streams import Stream
-from watersmeet.runtime.checkpoint import identify
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord, Manifest, QueryIdentity
+from watersmeet.state.manifest import FORMAT, BatchRecord, Manifest
 from watersmeet.state.table import (
     SNAPSHOT_EVERY,
     VERSIONS_KEPT,
     AfterBatch,
     AtVersion,
     FileTable,
+    OlderFormatError,
     Table,
     read_versions,
-    refuse_other_query,
 )
-from watersmeet.state.updates import AdvanceStream, FinishBatch, Update
-
-# As the manifests of conftest.py have them.
-SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
-TEXT = "SELECT A.v FROM A [RANGE 10 SECONDS], B [RANGE 10 SECONDS] WHERE A.k = B.k"
+from watersmeet.state.updates import AdvanceStream, FinishBatch, RecordDecision, Update
 
 
 def batch(number: int) -> list[Update]:
-    return [AdvanceStream("A", number, 10, 1, (f"{number}.parquet",)), FinishBatch(BatchRecord(number, 10, 5, 1))]
+    return [
+        AdvanceStream("A", number, 10, 1, ((f"{number}.parquet", number),)),
+        FinishBatch(BatchRecord(number, 10, 5, 1)),
+    ]
 
 
 def commit_batches(table: Table, count: int) -> None:
@@ -177,7 +171,7 @@ def edit(path: Path, **changes: Any) -> None:
         lambda path: path.write_bytes(b"\xff\xfe\x00"),
         lambda path: path.write_text("[]"),
         lambda path: path.write_text("{}"),
-        lambda path: path.write_text('{"format": 2}'),
+        lambda path: path.write_text(f'{{"format": {FORMAT}}}'),
         lambda path: edit(path, updates=[{"update": "BecomeOmniscient"}]),
         lambda path: edit(path, updates=[{"update": "AdvanceStream"}]),
         lambda path: edit(path, updates=[{"update": "ReleaseGroups", "segment": "none", "groups": []}]),
@@ -195,7 +189,7 @@ def test_a_corrupt_version_is_named(damage: Callable[[Path], Any], table: FileTa
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("damage", [truncate, lambda path: path.write_text('{"format": 2}')])
+@pytest.mark.parametrize("damage", [truncate, lambda path: path.write_text(f'{{"format": {FORMAT}}}')])
 def test_a_corrupt_snapshot_is_named(damage: Callable[[Path], Any], table: FileTable, root: Folder) -> None:
     damage(version_file(root, 0, "snapshots"))
     with pytest.raises(ResourceError, match="is corrupt"):
@@ -229,46 +223,48 @@ def test_a_snapshot_that_outlived_its_versions_does_not_stop_the_newer_one(table
     assert again.manifest == table.manifest
 
 
-def identity(text: str = TEXT, **changes: Any) -> QueryIdentity:
-    """Of the query that `first_manifest` has, but for some settings of stream A."""
-    usual: dict[str, Any] = {"schema": SCHEMA, "time": "ts", "lateness": timedelta(0)}
-    streams = {"A": Stream("A", **usual | changes), "B": Stream("B", **usual)}
-    return identify(bind(text, streams))
+def test_an_older_format_is_told_apart(table: FileTable, root: Folder) -> None:
+    """Whoever can bring it up to date catches it; anybody else is told what to do."""
+    edit(version_file(root, 0, "snapshots"), format=FORMAT - 1)
+    with pytest.raises(OlderFormatError) as caught:
+        FileTable.open(root)
+    assert caught.value.found == FORMAT - 1
+    assert caught.value.primary == "the checkpoint was written by an earlier version of watersmeet"
+    assert "Run its job" in (caught.value.hint or "")
 
 
-def test_the_same_query_is_not_refused(first_manifest: Manifest) -> None:
-    refuse_other_query(first_manifest, identity(TEXT.replace(" ", "\n")))
+def test_snapshots_of_an_older_format_before_one_of_ours_are_passed_over(table: FileTable, root: Folder) -> None:
+    """An upgrade writes its snapshot first, and may die before it has dropped what came before."""
+    commit_batches(table, SNAPSHOT_EVERY + 2)
+    edit(version_file(root, 0, "snapshots"), format=FORMAT - 1)
+    again = FileTable.open(root)
+    assert again is not None
+    assert again.manifest == table.manifest
 
 
-@pytest.mark.parametrize(
-    "other, detail",
-    [
-        (
-            identity(TEXT.replace("A.v", "B.v")),
-            f"It was made by:\n  {TEXT}\nand this run is:\n  {TEXT.replace('A.v', 'B.v')}",
-        ),
-        (
-            identity(lateness=timedelta(seconds=1)),
-            'The lateness of stream "A" was 0 us, and this run has 1000000 us.',
-        ),
-        (identity(time="v"), 'The event-time column of stream "A" was ts, and this run has v.'),
-        (
-            identity(schema=SCHEMA.append(pa.field("x", pa.string()))),
-            'The schema of stream "A" was k int64, v int64, ts int64, '
-            "and this run has k int64, v int64, ts int64, x string.",
-        ),
-        (
-            identity(time="k", lateness=timedelta(microseconds=2)),
-            'The event-time column of stream "A" was ts, and this run has k.\n'
-            'The lateness of stream "A" was 0 us, and this run has 2 us.',
-        ),
-    ],
-    ids=["text", "lateness", "time", "schema", "two"],
-)
-def test_another_query_is_refused_with_what_differs(
-    other: QueryIdentity, detail: str, first_manifest: Manifest
-) -> None:
-    with pytest.raises(CheckpointError) as caught:
-        refuse_other_query(first_manifest, other)
-    assert caught.value.primary == "the checkpoint belongs to another query"
-    assert caught.value.detail == detail
+def test_what_follows_from_a_commit_is_in_the_same_version(table: FileTable, root: Folder) -> None:
+    seen: list[Manifest] = []
+
+    def consequences(manifest: Manifest) -> list[Update]:
+        seen.append(manifest)
+        return [RecordDecision({"rows": manifest.rows_in})]
+
+    after = table.commit([], batch(0), consequences)
+    assert (after.version, after.rows_in, [entry["rows"] for entry in after.decisions]) == (1, 10, [10])
+    assert [(manifest.version, manifest.decisions) for manifest in seen] == [(1, ())]
+    assert FileTable.open(root).manifest == after  # type: ignore[union-attr]
+
+
+def test_a_large_manifest_is_written_down_again_when_as_much_has_changed(table: FileTable, root: Folder) -> None:
+    """What snapshots cost stays in proportion to what was changed, and what is read to the manifest."""
+    many = [AdvanceStream(f"stream {number}", number, 10, 1) for number in range(4_000)]
+    table.commit([], many)
+    commit_batches(table, 20 * SNAPSHOT_EVERY)
+    taken = numbers(root, "snapshots")
+    large = version_file(root, taken[-1], "snapshots").stat().st_size
+    assert large > 200_000
+    assert taken == [0, SNAPSHOT_EVERY], "one with the many streams, and none for a few bytes more"
+    table.commit([], many)
+    table.snapshot_if_due()
+    assert numbers(root, "snapshots")[-1] == table.manifest.version
+    assert FileTable.open(root).manifest == table.manifest  # type: ignore[union-attr]

@@ -14,11 +14,16 @@ from hypothesis import strategies as st
 
 from watersmeet.errors import InternalError
 from watersmeet.model.group_figures import GroupObservation
-from watersmeet.model.routing import Routing
+from watersmeet.model.ids import DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
+from watersmeet.model.placement import Placement
+from watersmeet.model.routing import union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured, PairCounts
+from watersmeet.plan.spec import FilterSpec, JoinSpec, PlanSpec, VisitSpec
+from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord, Manifest, QueryIdentity
+from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, QueryIdentity, StreamProgress, Track
+from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, Table
 from watersmeet.state.updates import (
     DECISIONS_KEPT,
@@ -28,39 +33,79 @@ from watersmeet.state.updates import (
     CloseGroups,
     CoolGroups,
     FinishBatch,
+    Learn,
+    ListFiles,
+    MarkDelivered,
     ObserveBatch,
     ObserveGroups,
     RecordDecision,
     ReleaseGroups,
-    SetRouting,
+    Rename,
+    SetPlacement,
+    SetTracks,
     Update,
-    apply,
     apply_all,
     update_from_json,
     update_to_json,
 )
 
 GROUPS = 8
-EMPTY = Manifest(0, QueryIdentity("SELECT 1", {"A": "k int64"}, "digest"), "(A B)", Routing.even(GROUPS, 2))
+S = SegmentId("s")
+STATE = StateName("A@A.k")
+J1 = OperatorName("A*B#1")
+TREE = Join((Leaf("A"), Leaf("B")))
+TRACK = Track(PlanSpec(TREE, (JoinSpec(((1,), (0,))),)), "why")
+EMPTY = Manifest(
+    0, QueryIdentity("SELECT 1", {"A": "k int64"}, "digest"), (TRACK,), Placement(2, GROUPS), SegmentTable.of(GROUPS)
+)
 
 
 def segment(name: str, groups: tuple[tuple[int, int], ...] = ((0, 3), (5, 6))) -> Segment:
-    return Segment(name, "A@A.k", 100, 2048, 123, groups, groups, -5, 1 << 62, -9, 3)
+    return Segment(SegmentId(name), STATE, 100, 2048, 123, groups, groups, -5, 1 << 62, -9, 3)
+
+
+def with_segments(*segments: Segment) -> Manifest:
+    return replace(EMPTY, segments=SegmentTable.of(GROUPS, segments))
+
+
+def apply(update: Update, manifest: Manifest) -> Manifest:
+    """The manifest that one update makes of it."""
+    return apply_all([update], manifest)
 
 
 EXAMPLES: tuple[Update, ...] = (
-    SetRouting(3, (0, 0, 1, 1, 2, 2, 2, 2)),
-    AddSegment(segment("s")),
+    SetPlacement(Placement(3, GROUPS, {Partitioning("k0"): (0, 0, 1, 1, 2, 2, 2, 2)})),
+    SetTracks(
+        (
+            TRACK,
+            Track(
+                PlanSpec(
+                    TREE,
+                    (JoinSpec(((1,), (0,)), ((VisitSpec(1, ("k0",), ("k1",)),), (VisitSpec(0, ("k1",)),))),),
+                    (FilterSpec("A", "A.v > 1"),),
+                    (("A", "B"),),
+                ),
+                "",
+                "shadow",
+                7,
+            ),
+        )
+    ),
+    Rename({STATE: StateName("A@A.k#2")}, {J1: OperatorName("A*B#2")}),
+    AddSegment(segment("n")),
     AddSegment(replace(segment("t"), group_rows=(40, 30, 20, 10), group_keys=(4, 3, 2, 1))),
     ObserveBatch(Measured(2.5, {"A": 10.0}, (PairCounts(("A",), ("B", "C"), 100, 10, 10, 3),))),
-    ReleaseGroups("s", ((0, 2), (5, 6))),
-    CloseGroups("J1", ("A@A.k",), ((0, 1), (5, 6))),
-    CoolGroups("J1", "s", ((1, 2),)),
-    ObserveGroups(3, "ewma", {"J1": GroupObservation.nothing(2, GROUPS).to_json()}),
+    ReleaseGroups(SegmentId("s"), ((0, 2), (5, 6))),
+    CloseGroups(J1, (STATE,), ((0, 1), (5, 6)), Generation(7)),
+    CoolGroups(SegmentId("s"), STATE, ((1, 2),)),
+    ObserveGroups(3, "ewma", {J1: GroupObservation.nothing(2, GROUPS)}),
     AdvanceStream("A", None, 0, 0),
-    AdvanceStream("A", -7, 10, 2, ("a b.parquet", "ü.parquet")),
-    FinishBatch(BatchRecord(0, 10, 20, 3, ("r",), ("l",), {"J1": {"rows_in": 10, "rows_out": 20}})),
-    RecordDecision({"decision": "SpillGroup", "group": 3, "reason": "memory"}),
+    AdvanceStream("A", -7, 10, 2, (("a b.parquet", 5), ("ü.parquet", -1)), 4),
+    ListFiles("B", "list.json", 3, 2, ("older.json",)),
+    FinishBatch(BatchRecord(0, 10, 20, 3, {"J1": {"rows_in": 10, "rows_out": 20}}, 5, 0), ("r",), ("l",)),
+    MarkDelivered((DeliveryId(0), DeliveryId(3))),
+    RecordDecision({"decision": "SpillGroups", "groups": [[J1, 3]], "reason": "memory"}),
+    Learn(Learned(0.25, {J1: 0.5}, (J1, 7.0))),
 )
 
 
@@ -70,37 +115,103 @@ def test_every_kind_has_an_example() -> None:
 
 @pytest.mark.parametrize("update", EXAMPLES, ids=lambda update: type(update).__name__)
 def test_json_and_back(update: Update) -> None:
-    assert update_from_json(json.loads(json.dumps(update_to_json(update)))) == update
+    data = json.loads(json.dumps(update_to_json(update)))
+    again = update_from_json(data)
+    assert type(again) is type(update)
+    assert update_to_json(again) == update_to_json(update)
+    if not isinstance(update, ObserveGroups):  # which has arrays
+        assert again == update
 
 
 @pytest.mark.parametrize("update", EXAMPLES, ids=lambda update: type(update).__name__)
 def test_apply_leaves_the_manifest_as_it_was(update: Update) -> None:
-    cold = segment("c").cold(((0, 2),), 1)
+    cold = segment("c").cold(((0, 2),), Generation(1))
     before = replace(
-        EMPTY, segments={"s": segment("s"), cold.id: cold}, decisions=({"version": 0},), closed={"J1": {0: 2, 1: 2}}
+        with_segments(segment("s"), cold),
+        decisions=({"version": 0},),
+        streams={"B": StreamProgress(1, 9, 0, (("x", 1), ("y", 2)), (("older.json", 1),))},
+        undelivered=(Delivery(DeliveryId(0), 0, 0, ("r",)),),
     )
-    kept = copy.deepcopy(before)
+    kept = before.to_json()
+    kept_copy = copy.deepcopy(kept)
     after = apply(update, before)
-    assert before == kept
-    assert after != before or update == EXAMPLES[1]
+    assert before.to_json() == kept == kept_copy
+    assert after.version == 1
+    assert after.to_json() != {**kept, "version": 1}
     assert apply(update, before) == after
 
 
+def test_a_commit_applies_each_update_to_what_the_ones_before_it_made() -> None:
+    after = apply_all(
+        [AddSegment(segment("s")), CloseGroups(J1, (STATE,), ((0, 2),), Generation(1)), ReleaseGroups(S, ((2, 3),))],
+        EMPTY,
+    )
+    assert {name: entry.groups for name, entry in after.segments.items()} == {"s": ((5, 6),), "s~1.0": ((0, 2),)}
+
+
+def test_a_state_and_an_operator_get_other_names() -> None:
+    cold = segment("c").cold(((0, 2),), Generation(1))
+    figures = apply(ObserveGroups(0, "recent", {J1: GroupObservation.nothing(2, GROUPS)}), with_segments())
+    before = replace(figures, segments=SegmentTable.of(GROUPS, (segment("s"), cold)))
+    after = apply(Rename({STATE: StateName("new")}, {J1: OperatorName("J")}), before)
+    assert {entry.state for entry in after.segments.values()} == {"new"}
+    assert [list(after.segments.active(StateName("new")).entries), list(after.segments.cold(StateName("new")))] == [
+        ["s"],
+        [1],
+    ]
+    assert (len(after.segments.active(STATE).entries), dict(after.segments.cold(STATE))) == (0, {})
+    assert list(after.figures) == ["J"]
+
+
+def test_deliveries_stay_listed_until_they_are_known() -> None:
+    """Their ids go up by one, over batches and rounds alike."""
+    manifest = EMPTY
+    for number, turn in ((0, 0), (0, 1), (0, 2), (1, 0)):
+        record = BatchRecord(number, 1, 1, 0, round=turn)
+        manifest = apply(FinishBatch(record, (f"{number}.{turn}",)), manifest)
+    assert [(d.id, d.batch, d.round, d.results) for d in manifest.undelivered] == [
+        (0, 0, 0, ("0.0",)),
+        (1, 0, 1, ("0.1",)),
+        (2, 0, 2, ("0.2",)),
+        (3, 1, 0, ("1.0",)),
+    ]
+    manifest = apply(MarkDelivered((DeliveryId(0), DeliveryId(2))), manifest)
+    assert [d.id for d in manifest.undelivered] == [1, 3]
+    assert manifest.next_delivery == 4
+
+
+@pytest.mark.parametrize("number, turn", [(0, 0), (0, 2), (2, 0), (1, 1), (-1, 0)])
+def test_batches_and_rounds_follow_in_order(number: int, turn: int) -> None:
+    manifest = apply(FinishBatch(BatchRecord(0, 0, 0, 0)), EMPTY)
+    with pytest.raises(InternalError, match="cannot follow"):
+        apply(FinishBatch(BatchRecord(number, 0, 0, 0, round=turn)), manifest)
+
+
+def test_names_of_files_move_on_to_a_list() -> None:
+    manifest = apply(AdvanceStream("A", 1, 3, 0, (("a", 1), ("b", 2), ("c", 3)), 2), EMPTY)
+    manifest = apply(ListFiles("A", "one", 2, 2), manifest)
+    manifest = apply(ListFiles("A", "two", 3, 1, ("one",)), apply(AdvanceStream("A", 1, 1, 0, (("d", 4),)), manifest))
+    progress = manifest.streams["A"]
+    assert (progress.files, progress.file_lists, progress.file_count) == ((("d", 4),), (("two", 3),), 4)
+    assert (progress.ignored_before_us, progress.reads_files) == (2, True)
+
+
 def test_groups_leave_a_segment_until_it_goes() -> None:
-    manifest = replace(EMPTY, segments={"s": segment("s")})
-    manifest = apply(ReleaseGroups("s", ((0, 2),)), manifest)
-    assert manifest.segments["s"].groups == ((2, 3), (5, 6))
+    manifest = apply(ReleaseGroups(S, ((0, 2),)), with_segments(segment("s")))
+    assert manifest.segments[S].groups == ((2, 3), (5, 6))
     assert manifest.state_rows == 50
-    assert apply(ReleaseGroups("s", ((2, 3), (5, 6))), manifest).segments == {}
+    assert apply(ReleaseGroups(S, ((2, 3), (5, 6))), manifest).segments == {}
 
 
 def test_a_stream_only_comes_on() -> None:
     manifest = EMPTY
     for newest in (5, None, 3):
-        manifest = apply(AdvanceStream("A", newest, 10, 1, (str(newest),)), manifest)
+        manifest = apply(AdvanceStream("A", newest, 10, 1, ((str(newest), 1),), newest or 0), manifest)
     progress = manifest.streams["A"]
-    assert (progress.newest, progress.rows, progress.late, progress.files) == (5, 30, 3, ("5", "None", "3"))
-    assert (progress.watermark(2), manifest.streams.get("B")) == (3, None)
+    assert (progress.newest_us, progress.rows, progress.late) == (5, 30, 3)
+    assert [name for name, _ in progress.files] == ["5", "None", "3"]
+    assert progress.ignored_before_us == 5
+    assert (progress.watermark_us(2), manifest.streams.get("B")) == (3, None)
 
 
 def test_old_decisions_go() -> None:
@@ -112,7 +223,7 @@ def test_old_decisions_go() -> None:
 
 def test_what_is_no_update() -> None:
     with pytest.raises(InternalError):
-        apply("a word", EMPTY)
+        apply_all(["a word"], EMPTY)  # type: ignore[list-item]
 
 
 ranges = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(1, 4)), min_size=1, max_size=3).map(
@@ -136,22 +247,32 @@ def commits(draw: st.DrawFn) -> list[list[Update]]:
 
 def an_update(manifest: Manifest, version: int) -> st.SearchStrategy[Update]:
     texts = st.text(max_size=5)
+    name = SegmentId(f"{version}-{len(manifest.segments)}")
+    generation = Generation(version + 1)
     kinds: list[st.SearchStrategy[Any]] = [
-        st.integers(1, GROUPS).map(lambda slots: SetRouting(slots, Routing.even(GROUPS, slots).owners)),
-        ranges.map(lambda groups: AddSegment(segment(f"{version}-{len(manifest.segments)}", groups))),
+        st.integers(1, GROUPS).map(lambda slots: SetPlacement(Placement(slots, GROUPS))),
         st.builds(
             AdvanceStream,
             st.sampled_from("AB"),
             st.none() | st.integers(-(1 << 62), 1 << 62),
             st.integers(0, 9),
             st.integers(0, 9),
-            st.lists(texts, max_size=2).map(tuple),
+            st.lists(st.tuples(texts, st.integers(0, 9)), max_size=2).map(tuple),
+            st.integers(0, 9),
         ),
-        st.integers(0, 9).map(lambda rows: FinishBatch(BatchRecord(manifest.last_batch + 1, rows, rows * 2, 0))),
+        st.integers(0, 9).map(
+            lambda rows: FinishBatch(BatchRecord(manifest.last_batch + 1, rows, rows * 2, 0), (f"r{rows}",))
+        ),
+        st.lists(st.integers(0, 9).map(DeliveryId), max_size=2).map(lambda ids: MarkDelivered(tuple(ids))),
         st.dictionaries(texts, texts | st.integers() | st.none(), max_size=2).map(RecordDecision),
+        ranges.map(lambda groups: CloseGroups(J1, (STATE,), union_ranges(groups), generation)),
     ]
+    if name not in manifest.segments:
+        kinds.append(ranges.map(lambda groups: AddSegment(segment(name, union_ranges(groups)))))
     if manifest.segments:
-        kinds.append(st.builds(ReleaseGroups, st.sampled_from(sorted(manifest.segments)), ranges))
+        kinds.append(st.builds(ReleaseGroups, st.sampled_from(sorted(manifest.segments)), ranges.map(union_ranges)))
+    if active := sorted(manifest.segments.active(STATE).entries):
+        kinds.append(st.builds(CoolGroups, st.sampled_from(active), st.just(STATE), ranges.map(union_ranges)))
     return st.one_of(kinds)
 
 

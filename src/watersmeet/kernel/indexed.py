@@ -11,6 +11,7 @@ The directory is a function of the hashes. It is stored with a segment so that a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,12 +20,35 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.kernel.hashing import UInt64Array
-from watersmeet.kernel.rows import Int64Array, hash_slice, hashes
+from watersmeet.kernel.rows import Int64Array, hash_slice, hashes, take
 from watersmeet.model.routing import HASH_END
 
 STEPS = 8
 
 Starts = npt.NDArray[np.int32]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Stretches of the hash, as `Indexed` has them."""
+
+    low: int
+    high: int
+    bounds: UInt64Array | None
+
+    @classmethod
+    def of(cls, stretches: Sequence[tuple[int, int]]) -> Stretches:
+        """From half-open ranges in order, apart from each other; the last one may end at 2**64.
+
+        >>> Stretches.of([(0, 4), (8, 1 << 64)]).bounds
+        array([0, 4, 8], dtype=uint64)
+        """
+        low, high = stretches[0][0], stretches[-1][1]
+        if len(stretches) == 1:
+            return cls(low, high, None)
+        bounds = [bound for stretch in stretches for bound in stretch if bound < HASH_END]
+        return cls(low, high, np.array(bounds, dtype=np.uint64))
 
 
 def make_directory(values: UInt64Array) -> Starts:
@@ -46,24 +70,47 @@ def _scale(values: UInt64Array) -> tuple[np.uint64, np.uint64]:
 
 @dataclass(frozen=True)
 class Indexed:
-    """Rows sorted by hash with their directory, of which those with a hash in [low, high) are meant."""
+    """Rows sorted by hash with their directory, of which those with a hash in [low, high) are meant.
+
+    Where these are several stretches, `bounds` has where each begins and ends, in order, without an end of 2**64: a
+    hash with an odd number of bounds at or below it is inside.
+    """
 
     rows: pa.RecordBatch
     starts: Starts
     low: int = 0
     high: int = HASH_END
+    bounds: UInt64Array | None = None
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Indexed:
         return cls(rows, make_directory(hashes(rows)) if rows.num_rows else np.empty(0, np.int32))
 
     def within(self, low: int, high: int) -> Indexed:
-        return replace(self, low=low, high=high)
+        return replace(self, low=low, high=high, bounds=None)
+
+    def among(self, stretches: Stretches) -> Indexed:
+        """The same rows, of which those in these stretches are meant."""
+        return replace(self, low=stretches.low, high=stretches.high, bounds=stretches.bounds)
 
     @cached_property
     def part(self) -> pa.RecordBatch:
-        """The rows that are meant. None is copied."""
-        return hash_slice(self.rows, self.low, self.high)
+        """The rows that are meant. None is copied where they are one stretch."""
+        part = hash_slice(self.rows, self.low, self.high)
+        return part if self.bounds is None else take(part, np.flatnonzero(self._inside(hashes(part))))
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows are meant."""
+        if self.bounds is None:
+            return int(self.part.num_rows)
+        places = np.searchsorted(hashes(self.rows), self.bounds)
+        ends = places if len(places) % 2 == 0 else np.append(places, self.rows.num_rows)
+        return int((ends[1::2] - ends[::2]).sum())
+
+    def _inside(self, values: UInt64Array) -> BoolArray:
+        assert self.bounds is not None
+        return np.asarray(np.searchsorted(self.bounds, values, side="right") % 2 == 1)
 
     def find(self, needles: UInt64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
         """Which `needles` (sorted, distinct) occur, and the first row (of `rows`) and number of rows of each."""
@@ -86,7 +133,10 @@ class Indexed:
             behind = behind[values[row[behind]] < wanted[behind]]
         else:
             row[behind] = np.searchsorted(values, wanted[behind])
-        found = np.flatnonzero(values[row] == wanted)
+        there = values[row] == wanted
+        if self.bounds is not None:
+            there &= self._inside(wanted)
+        found = np.flatnonzero(there)
         start = row[found]
         return found + begin, start, _run_ends(values, wanted[found], start) - start
 

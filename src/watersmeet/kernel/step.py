@@ -149,7 +149,7 @@ class _Search:
 
     def narrow(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         alive = np.ones(len(self.distinct), dtype=bool)
-        sizes = [sum(segment.part.num_rows for segment in segments) for segments in self.kept]
+        sizes = [sum(segment.count for segment in segments) for segments in self.kept]
         for j in np.argsort(sizes, kind="stable"):
             # Old rows of j matter only to new rows of another input.
             wanted = np.flatnonzero(alive & (self.inputs_with_new > self.is_new[j]))

@@ -41,7 +41,8 @@ class KeyCounts:
                 held, rows, keys = segment.held_groups, segment.held_rows, segment.held_keys
                 total.rows[held] += rows
                 total.keys[held] += keys
-                larger = rows > total.most_rows[held]
+                most = total.most_rows[held]
+                larger = (rows > most) | ((rows == most) & (keys > total.most_keys[held]))
                 total.most_rows[held[larger]] = rows[larger]
                 total.most_keys[held[larger]] = keys[larger]
         return total
@@ -52,13 +53,13 @@ class KeyCounts:
             return cls.of([], groups)
         if len(counts) == 1:
             return counts[0]
-        most = np.stack([entry.most_rows for entry in counts])
-        place = most.argmax(axis=0), np.arange(groups)
+        rows, keys = np.stack([e.most_rows for e in counts]), np.stack([e.most_keys for e in counts])
+        place = (rows * 2**31 + keys).argmax(axis=0), np.arange(groups)  # of equal rows, the one with most keys
         return cls(
             np.sum([entry.rows for entry in counts], axis=0),
             np.sum([entry.keys for entry in counts], axis=0),
-            most[place],
-            np.stack([entry.most_keys for entry in counts])[place],
+            rows[place],
+            keys[place],
         )
 
     @cached_property

@@ -5,7 +5,8 @@ named states by what rows carry for lineage too; numbered the generations of eac
 closed ones; had one routing table, always even; and listed the results of the last batch alone, delivered or not.
 
 What the text leaves open is found by trying: of the routes that a routed join may have, those whose states are the ones
-that the checkpoint holds. The last batch is taken as undelivered, and delivered again: a delivery may be repeated.
+that the checkpoint holds, no fewer and no more: one more would lack the rows that were read before. The last batch is
+taken as undelivered, and delivered again: a delivery may be repeated.
 """
 
 from __future__ import annotations
@@ -60,13 +61,20 @@ def _find_plan(query: Query, old: _Replayed) -> PhysicalPlan:
     for orders in itertools.islice(_all_orders(query, tree), MOST_ROUTES):
         spec = spec_of(query, tree, orders, old.data["traced"])
         plan = lay_out_spec(query, spec)
-        if held <= set(_old_names(plan)):
+        if _has_states(plan, held):
             return plan
     raise CheckpointError(
         "the checkpoint holds the states of more than one plan",
-        detail=f"Format {OLD} did not keep the routes of {tree}, and no routes have all of its states.",
+        detail=f"Format {OLD} did not keep the routes of {tree}, and no routes have exactly its states.",
         hint="Start again with a new checkpoint.",
     )
+
+
+def _has_states(plan: PhysicalPlan, held: set[StateName]) -> bool:
+    """Whether the states with rows are those of the plan. Those of an input that no row has come from are without."""
+    states = {old: plan.states[name] for old, name in _old_names(plan).items()}
+    read = {state.aliases for old, state in states.items() if old in held}
+    return held <= states.keys() and all(old in held or state.aliases not in read for old, state in states.items())
 
 
 def _all_orders(query: Query, tree: Join) -> Iterator[Mapping[Join, Orders]]:

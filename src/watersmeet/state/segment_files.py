@@ -2,15 +2,17 @@
 
 The schema's metadata carries the format version and the name of the state; the manifest carries the checksum. Beside
 the columns of the state a file has the directory of its hashes (`kernel/indexed.py`) in the column `#d`. A process
-checks a file's checksum the first time it opens it, and not again, so that a batch does not read all of the state.
+checks a file's checksum when it opens it, and keeps the files open that it read last.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import threading
 import uuid
 import zlib
+from collections import OrderedDict
 from dataclasses import replace
 from typing import Any
 
@@ -33,9 +35,51 @@ FORMAT = 1
 DIRECTORY_FIELD = "#d"
 _METADATA_KEY = b"watersmeet"
 
-# Files of this process that were found sound: their checksum by path. Forgotten now and then, so as not to grow.
-_sound: dict[str, int] = {}
-SOUND_KEPT = 100_000
+# What one process keeps open: segments do not change, and most batches read most of them again. Opening one takes
+# longer than probing it; a map is of the file, and takes no memory of its own.
+OPEN_FILES = 2_000
+OPEN_BYTES = 256 << 20  # what deleted files may hold of the disk until they are let go
+
+
+class _OpenFiles:
+    """The files that were opened last, found sound, by path."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, tuple[int, int, Indexed]] = OrderedDict()  # checksum, bytes, content
+        self._bytes = 0
+        self._turn = threading.Lock()
+
+    def get(self, path: str, segment: Segment) -> Indexed | None:
+        with self._turn:
+            found = self._files.get(path)
+            if found is None or found[0] != segment.crc32:
+                return None
+            self._files.move_to_end(path)
+            return found[2]
+
+    def put(self, path: str, segment: Segment, content: Indexed) -> None:
+        with self._turn:
+            self._forget(path)
+            self._files[path] = (segment.crc32, segment.bytes, content)
+            self._bytes += segment.bytes
+            while len(self._files) > OPEN_FILES or self._bytes > OPEN_BYTES:
+                self._forget(next(iter(self._files)))
+
+    def forget(self, path: str) -> None:
+        with self._turn:
+            self._forget(path)
+
+    def _forget(self, path: str) -> None:
+        found = self._files.pop(path, None)
+        self._bytes -= 0 if found is None else found[1]
+
+    def forget_all(self) -> None:
+        with self._turn:
+            self._files.clear()
+            self._bytes = 0
+
+
+open_files = _OpenFiles()
 
 
 def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number: int, segment_id: SegmentId) -> Segment:
@@ -139,6 +183,14 @@ class FileSegments:
         return replace(entry, bytes=summed.length, crc32=summed.crc32)
 
     def read(self, segment: Segment) -> Indexed:
+        path = self.folder.path(file_name(segment.file))
+        found = open_files.get(path, segment)
+        if found is None:
+            found = self._open(segment)
+            open_files.put(path, segment, found)
+        return found
+
+    def _open(self, segment: Segment) -> Indexed:
         name = file_name(segment.file)
         try:
             source = self.folder.open(name)
@@ -158,8 +210,6 @@ class FileSegments:
         return Indexed(content.remove_column(place), content.column(place).to_numpy())
 
     def _check(self, segment: Segment, source: pa.NativeFile, path: str) -> None:
-        if _sound.get(path) == segment.crc32:
-            return
         size = source.size()
         found = zlib.crc32(source.read_buffer(size)) if size else 0
         source.seek(0)
@@ -171,16 +221,13 @@ class FileSegments:
                 f"the manifest says {segment.bytes} bytes with checksum {segment.crc32:08x}.",
                 hint="Restore the file from a backup, or start again with a new checkpoint.",
             )
-        if len(_sound) >= SOUND_KEPT:
-            _sound.clear()
-        _sound[path] = segment.crc32
 
     def names(self) -> list[str]:
         return self.folder.names()
 
     def delete(self, name: str) -> None:
         self.folder.delete(name)
-        _sound.pop(self.folder.path(name), None)
+        open_files.forget(self.folder.path(name))
 
 
 class MemorySegments:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from watersmeet.errors import InternalError
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.distinct import KeyCounts
-from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
+from watersmeet.model.ids import Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, intersect_ranges
 from watersmeet.model.segments import Counts, Segment
 
@@ -163,6 +163,7 @@ class SegmentDraft:
         self._active: dict[StateName, dict[SegmentId, Segment]] = {}
         self._cold: dict[tuple[StateName, Generation], dict[SegmentId, Segment]] = {}
         self._places: dict[SegmentId, tuple[StateName, Generation]] | None = None  # of the cold ones, once asked for
+        self._emptied: set[SegmentId] = set()  # entries that went while they still stood for groups, without rows
         self.files: Counter[SegmentId] = Counter()  # how many entries more, or fewer, each file has
 
     def finish(self) -> SegmentTable:
@@ -211,7 +212,9 @@ class SegmentDraft:
             self._places[segment.id] = (segment.state, segment.generation)
 
     def release(self, name: SegmentId, groups: tuple[GroupRange, ...]) -> None:
-        """These groups leave a segment, and it leaves the table with the last of them."""
+        """These groups leave a segment, and it leaves the table with the last of them that has rows."""
+        if name in self._emptied:
+            return
         segment = self._find(name)
         self._keep(segment, segment.without(groups))
 
@@ -219,7 +222,9 @@ class SegmentDraft:
         """Move `groups` from an entry to one of their own, of a cold generation."""
         if intersect_ranges(segment.groups, groups):
             self._keep(segment, segment.without(groups))
-            self.add(segment.cold(groups, generation))
+            cold = segment.cold(groups, generation)
+            if cold.live_rows:
+                self.add(cold)
 
     def _keep(self, segment: Segment, rest: Segment) -> None:
         bucket = self._bucket(segment)
@@ -228,6 +233,10 @@ class SegmentDraft:
         else:
             del bucket[segment.id]
             self.files[segment.file] -= 1
+            if self._places is not None:
+                self._places.pop(segment.id, None)
+            if rest.groups:
+                self._emptied.add(segment.id)
 
     def _bucket(self, segment: Segment) -> dict[SegmentId, Segment]:
         return self.active(segment.state) if segment.active else self.cold(segment.state, segment.generation)
@@ -258,5 +267,4 @@ class SegmentDraft:
 
 def next_generation(table: SegmentTable, states: Iterable[StateName]) -> Generation:
     """A number that no generation of these states has: for the one that is closed next."""
-    used = [generation for state in states for generation in table.cold(state)]
-    return Generation(max(used, default=LIVE) + 1 if max(used, default=LIVE) > 0 else 1)
+    return Generation(max(0, *(generation for state in states for generation in table.cold(state)), 0) + 1)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from watersmeet import faults
-from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
+from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.manifest import FORMAT, Manifest
@@ -241,10 +241,17 @@ def corruption(folder: Folder, name: str) -> Iterator[None]:
     """What cannot be made sense of in the file is its own fault."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, InternalError) as error:
+        match error:
+            case KeyError():
+                why = f"no {error}"
+            case InternalError():  # an update that does not fit what came before: nobody committed it so
+                why = error.primary
+            case _:
+                why = str(error)
         raise ResourceError(
             f'manifest file "{name}" is corrupt',
-            detail=f"{folder.path(name)}: {f'no {error}' if isinstance(error, KeyError) else error}.",
+            detail=f"{folder.path(name)}: {why}.",
             hint="Restore the file from a backup, or start again with a new checkpoint.",
         ) from None
 

@@ -88,6 +88,29 @@ def _translate(error: BaseException) -> WatersmeetError:
     return InternalError(f"the query failed in {kind}", detail=line, hint="WATERSMEET_TRACE=1 shows the whole trace.")
 
 
+class BatchFailure(Exception):
+    """What the function of a streaming query raises to Spark. It is short, whatever it was made from.
+
+    In a query that is being stopped, Spark looks with a regular expression for signs of an interrupt in the whole text
+    of the error and its causes. On a Java trace, of tens of kilobytes, that overflows the stack of the query's thread,
+    which prints a thousand lines, past any setting of the log.
+    """
+
+
+def to_spark(error: BaseException, stopped: bool) -> BatchFailure:
+    """What to raise (`from None`) in a batch that failed of `error`; if the run was `stopped`, so that Spark sees that.
+
+    A stop cancels the job of the batch, whose error then comes back to Spark, which takes it for no error if it reads
+    like a call that was interrupted.
+    """
+    if stopped:
+        return BatchFailure(
+            "py4j.protocol.Py4JJavaError: An error occurred while calling a batch: java.lang.InterruptedException"
+        )
+    said = error.primary if isinstance(error, WatersmeetError) else _first_line(str(error))
+    return BatchFailure(f"{type(error).__name__}: {said[:600]}")
+
+
 def _no_source(text: str, line: str) -> JobError:
     named = next((match["format"] for match in _NO_SOURCE.finditer(text) if match["format"]), "")
     version = pyspark.__version__
@@ -97,11 +120,11 @@ def _no_source(text: str, line: str) -> JobError:
         "delta": f"io.delta:delta-spark_2.13, in a version made for Spark {version}",
     }
     package = packages.get(named.lower())
-    how = 'Add its package: "spark.jars.packages" of [spark] in a job file, or of the session.'
+    how = 'add its package: "spark.jars.packages" of [spark] in a job file, or of the session.'
     return JobError(
         f'Spark does not know the source format "{named}"' if named else "Spark does not know a source format",
         detail=line,
-        hint=f"{how} It is {package}." if package else how,
+        hint=f"A{how[1:]} It is {package}." if package else f"Check its name, or {how}",
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -57,7 +60,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     fresh = not folders.home.names()
     for name in sorted(streams):
         _check_files(job.sources[name], fresh)
-    with _session(job.spark) as session:
+    with _session(job.spark) as session, _noted_interrupts() as interrupted:
         try:
             frames = {name: _open(session, job.sources[name]) for name in streams}
             writer = StreamWriter(query, frames, job.stats).format(job.sink.format).adapt(job.adapt).report(report)
@@ -77,6 +80,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             raise translate(error) from cause(error)
         try:
             while not run.awaitTermination(timeout=1):
+                if interrupted():
+                    raise KeyboardInterrupt
                 if stopped() and not run.status["isTriggerActive"]:
                     if drain:
                         run.drain()
@@ -197,9 +202,46 @@ def _session(config: SparkConfig) -> Iterator[SparkSession]:
         )
         for name, value in {**quick_settings(), **config.conf}.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        with _own_handler_of_interrupts():
+            session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
+        logging.disable(logging.ERROR)  # py4j logs a trace for every call that an interrupt or a stop cuts short
         try:
             yield session
         finally:
             session.stop()
+            logging.disable(logging.NOTSET)
+
+
+@contextmanager
+def _own_handler_of_interrupts() -> Iterator[None]:
+    """Keep the handler of SIGINT that there is. A new session puts one of its own there, which cancels all jobs from
+    within the call that was interrupted: it breaks that call, fails the batch under way, and leaves traces of both.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _noted_interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether the run was interrupted. Nothing is raised, which could be in the middle of a call to the JVM; but a
+    second interrupt is as always. Who has a handler of SIGINT keeps it.
+    """
+    noted: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        noted.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(noted)
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)

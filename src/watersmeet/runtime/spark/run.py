@@ -29,7 +29,7 @@ from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.events import Event, Report, state_sizes
 from watersmeet.runtime.opening import OpenRun
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.spark.errors import translate
+from watersmeet.runtime.spark.errors import to_spark, translate
 from watersmeet.runtime.spark.executor import SparkExecutor
 from watersmeet.state.manifest import Delivery, Manifest
 
@@ -95,7 +95,7 @@ class SparkRun:
                     self._batch_thread = None
         except BaseException as error:
             self._error = self._error or error
-            raise
+            raise to_spark(error, self._stopping.is_set()) from None
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
         last = self._manifest.last_batch

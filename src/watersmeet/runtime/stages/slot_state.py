@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.indexed import Indexed, Stretches
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import hashes, merge_sorted, take
 from watersmeet.kernel.window import NEVER, expiry
 from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId
-from watersmeet.model.routing import GroupRange, Routing, Slice, count_groups, groups_of, intersect_ranges, union_ranges
+from watersmeet.model.routing import (
+    GroupRange,
+    Slice,
+    count_groups,
+    groups_of,
+    hash_start,
+    intersect_ranges,
+    union_ranges,
+)
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.runtime.context import GroupMerge, StageContext
@@ -33,18 +42,16 @@ class SlotState:
         self.released: list[tuple[SegmentId, tuple[GroupRange, ...]]] = []
         self.scratch: list[SegmentId] = []
         self._files: dict[SegmentId, Indexed] = {}
-        self._slices: dict[str, list[tuple[Segment, list[Indexed]]]] = {}
-
-    def _routing(self, state: State) -> Routing:
-        return self.context.placement.of(state.partitioning)
+        self._slices: dict[str, list[tuple[Segment, Indexed]]] = {}
 
     def _owned(self, state: State) -> Slice:
         """The groups of the state's partitioning that are this slot's."""
-        return Slice(self._routing(state).owned_by(self.slot), self.context.placement.groups)
+        placement = self.context.placement
+        return Slice(placement.of(state.partitioning).owned_by(self.slot), placement.groups)
 
     def kept(self, state: State) -> list[Indexed]:
         """The slot's slices of the segments of `state`, as they were before this batch."""
-        return [piece for _, pieces in self._load(state) for piece in pieces]
+        return [piece for _, piece in self._load(state)]
 
     def rows_in_all_slots(self, state: State) -> int:
         """The rows of `state` in all slots, as it was before this batch."""
@@ -64,31 +71,34 @@ class SlotState:
         held = [segment for segment in self.context.segments[state.name] if segment.groups]
         return HashFilter.of([hashes(self._read(segment).rows) for segment in held])
 
-    def _load(self, state: State) -> list[tuple[Segment, list[Indexed]]]:
+    def _load(self, state: State) -> list[tuple[Segment, Indexed]]:
         if state.name not in self._slices:
-            routing, owned = self._routing(state), self._owned(state)
+            owned = self._owned(state)
             loaded = []
             for segment in self.context.segments[state.name]:
                 mine = segment.only(owned.groups)
                 if mine.groups:
-                    whole = fitted(self._read(segment), state)
-                    ranges = map(routing.hash_range, mine.groups)
-                    loaded.append((mine, [whole.within(low, high) for low, high in ranges]))
+                    loaded.append((mine, self._slice_of(mine, state)))
             self._slices[state.name] = loaded
         return self._slices[state.name]
+
+    def _slice_of(self, segment: Segment, state: State) -> Indexed:
+        """The rows of the groups that `segment` stands for."""
+        stretches = _stretches(segment.groups, self.context.placement.groups)
+        return fitted(self._read(segment), state).among(stretches)
 
     def keep(self, state: State, rows: pa.RecordBatch) -> None:
         """Add this batch's rows to `state`."""
         until = self.context.horizons_us[state.name]
         rows = self._unexpired(rows, state, until)
-        loaded = {segment.id: (segment, pieces) for segment, pieces in self._load(state)}
+        loaded = {segment.id: (segment, piece) for segment, piece in self._load(state)}
         candidates = [Candidate(s.id, s.live_rows, s.live_bytes, s.max_expiry_us) for s, _ in loaded.values()]
         if rows.num_rows:
             newest = int(np.max(expiry(rows, state)))
             candidates.append(Candidate("", rows.num_rows, rows.nbytes, newest))
         waiting = rows.num_rows > 0
         for names in choose_merges(candidates, state, until):
-            pieces = [piece.part for name in names if name for piece in loaded[SegmentId(name)][1]]
+            pieces = [loaded[SegmentId(name)][1].part for name in names if name]
             if "" in names:
                 pieces.append(rows)
                 waiting = False
@@ -144,11 +154,10 @@ class SlotState:
         by_name = {state.name: state for state in states}
         ranks: list[dict[str, list[pa.RecordBatch]]] = []
         for merge in merges:
-            low, high = self._routing(states[0]).hash_range((merge.group, merge.group + 1))
             numbers = sorted({segment.generation for segment in merge.segments})
             ranks += [{} for _ in range(len(numbers) - len(ranks))]
             for segment in merge.segments:
-                rows = fitted(self._read(segment), by_name[segment.state]).within(low, high).part
+                rows = self._slice_of(segment, by_name[segment.state]).part
                 ranks[numbers.index(segment.generation)].setdefault(segment.state, []).append(rows)
         return [[merge_sorted(rank.get(state.name, ()), state.schema) for state in states] for rank in ranks]
 
@@ -184,14 +193,9 @@ class SlotState:
         states = {state.name: state for state in self.context.stage.states}
         for parts in self.context.parts:
             state = states[parts.state]
-            owned, routing = self._owned(state), self._routing(state)
+            owned = self._owned(state)
             mine = [part for part in (segment.only(owned.groups) for segment in parts.segments) if part.groups]
-            pieces = [
-                fitted(self._read(part), state).within(*routing.hash_range(groups)).part
-                for part in mine
-                for groups in part.groups
-            ]
-            rows = merge_sorted(pieces, state.schema)
+            rows = merge_sorted([self._slice_of(part, state).part for part in mine], state.schema)
             self.released += [(part.id, part.groups) for part in mine]
             if rows.num_rows:
                 groups = self._slice(union_ranges(group for part in mine for group in part.groups))
@@ -214,3 +218,9 @@ def fitted(segment: Indexed, state: State) -> Indexed:
         for field in state.schema
     ]
     return replace(segment, rows=pa.RecordBatch.from_arrays(arrays, schema=state.schema))
+
+
+@lru_cache(maxsize=1_000)
+def _stretches(groups: tuple[GroupRange, ...], total: int) -> Stretches:
+    """The stretches of the hash that groups are. Many segments have the same ones, batch after batch."""
+    return Stretches.of([(hash_start(low, total), hash_start(high, total)) for low, high in groups])

@@ -1,0 +1,94 @@
+"""Emitting everything that is owed: from the bottom up, and no more at once than fits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from adapt.asking import J1, J2, PLAN, Asked, entry
+from small_plans import GROUPS, manifest_of
+from watersmeet.adapt.decisions import CloseLive, Decision, ExpectResults, MergeGroup
+from watersmeet.adapt.outlook import Moment
+from watersmeet.adapt.policies.clean_up_all import CleanUpAll
+from watersmeet.model.segments import Segment
+from watersmeet.state.manifest import Learned
+
+
+def decided(
+    *segments: Segment, budget: int | None = None, moment: Moment = Moment.DRAIN, learned: Learned | None = None
+) -> list[Decision]:
+    manifest = manifest_of(PLAN, *segments)
+    return Asked(manifest, moment, learned=learned or Learned()).propose(CleanUpAll(budget))
+
+
+def merged(decisions: list[Decision]) -> list[tuple[str, int]]:
+    return [(decision.operator, decision.group) for decision in decisions if isinstance(decision, MergeGroup)]
+
+
+BOTH = (
+    entry("c", "C", cold=1),
+    entry("a", "A", groups=((3, 5),), cold=1),
+    entry("c2", "C"),
+    entry("a2", "A", groups=((3, 6),)),
+)
+
+
+def test_it_begins_with_the_lowest_operator() -> None:
+    found = decided(*BOTH)
+    assert sorted(merged(found)) == [(J1, 3), (J1, 4)]
+    assert all(decision.with_live for decision in found if isinstance(decision, MergeGroup))
+    above = decided(*(segment for segment in BOTH if segment.id != "a"))
+    assert sorted(merged(above)) == [(J2, group) for group in range(GROUPS)]
+
+
+def test_at_the_end_all_that_the_operator_has_in_memory_makes_room() -> None:
+    found = decided(*BOTH, moment=Moment.END)
+    assert [d.groups for d in found if isinstance(d, CloseLive)] == [((J1, 3), (J1, 4), (J1, 5))]
+    assert sorted(merged(found)) == [(J1, 3), (J1, 4)]
+    assert not any(isinstance(decision, CloseLive) for decision in decided(*BOTH)), "more rows may come for them"
+
+
+def test_it_reads_no_more_at_once_than_fits() -> None:
+    rows = [entry(f"a{number}", "A", rows=10, cold=number) for number in (1, 2)]
+    sizes = {budget: len(merged(decided(*rows, budget=budget))) for budget in (1, 600, 1000, 100_000, None)}
+    assert sizes == {1: 1, 600: 3, 1000: 5, 100_000: GROUPS, None: GROUPS}, "200 bytes a group, and one at least"
+
+
+def test_what_is_in_memory_leaves_less_room() -> None:
+    rows = [entry(f"a{number}", "A", rows=10, cold=number) for number in (1, 2)]
+    other = entry("c", "C", rows=5)  # 400 bytes
+    assert len(merged(decided(*rows, other, budget=1000))) == 3
+    assert len(merged(decided(*rows, entry("c", "C", rows=50), budget=1000))) == 1, "a quarter of it at least"
+
+
+@pytest.fixture
+def keyed() -> list[Segment]:
+    """Each generation owes the other 200 rows: there is one key in each group."""
+    rows = [entry(f"{name}{number}", name, rows=10, cold=number) for name in "AB" for number in (1, 2)]
+    return [replace(segment, group_keys=(1,) * GROUPS) for segment in rows]
+
+
+def test_it_allows_for_what_it_emits(keyed: list[Segment]) -> None:
+    """J1 is below J2: what its merges emit stays in memory."""
+    sizes = {budget: len(merged(decided(*keyed, budget=budget))) for budget in (5000, 10_000, 100_000)}
+    assert sizes == {5000: 1, 10_000: 2, 100_000: GROUPS}, "400 bytes a group read, 4,000 emitted"
+
+
+def test_it_learns_how_many_of_the_results_expected_come(keyed: list[Segment]) -> None:
+    learned = Learned(come_true={J1: 0.1, J2: 50.0})
+    assert len(merged(decided(*keyed, budget=5000, learned=learned))) == 6, "a tenth came: 400 bytes emitted"
+    (expected,) = [d for d in decided(*keyed, budget=5000) if isinstance(d, ExpectResults)]
+    assert (expected.operator, expected.results) == (J1, pytest.approx(200, rel=0.001))
+
+
+def test_rows_that_have_cooled_are_owed_too() -> None:
+    assert merged(decided(entry("a", "A", groups=((1, 2),), cold=1), entry("a2", "A", groups=((1, 2),), cold=-1))) == [
+        (J1, 1)
+    ]
+
+
+@pytest.mark.parametrize("moment", [Moment.DRAIN, Moment.END])
+def test_nothing_is_done_where_nothing_is_owed(moment: Moment) -> None:
+    assert decided(entry("a", "A", cold=1), moment=moment) == []
+    assert decided(entry("a", "A"), moment=moment) == []

@@ -1,0 +1,88 @@
+"""Generations that have outlived their windows are merged, so that what is cold and owed stays bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from adapt.asking import J1, J2, PLAN, Asked, at, entry
+from small_plans import manifest_of
+from watersmeet.adapt.decisions import MergeGroup
+from watersmeet.adapt.outlook import Moment
+from watersmeet.adapt.policies.merge_passed import MergePassed
+from watersmeet.model.ids import LIVE
+from watersmeet.model.segments import Segment
+from watersmeet.state.manifest import Learned
+
+TWO = (entry("a", "A", 0, ((0, 2),), end=10, cold=1), entry("b", "B", 5, ((0, 2),), end=25, cold=2))
+
+
+def merged(*segments: Segment, seconds: float, budget: int = 100_000, learned: Learned | None = None) -> list[tuple[str, int]]:
+    asked = Asked(manifest_of(PLAN, *segments), Moment.BEFORE_BATCH, marks=at(seconds), learned=learned or Learned())
+    found = asked.propose(MergePassed(budget))
+    assert all(isinstance(decision, MergeGroup) and not decision.with_live for decision in found)
+    return [(decision.operator, decision.group) for decision in found if isinstance(decision, MergeGroup)]
+
+
+@pytest.mark.parametrize(
+    "segments, seconds, groups",
+    [
+        (TWO, 9, []),
+        (TWO, 10, [0, 1]),
+        ((*TWO, entry("a3", "A", 8, ((5, 6),), end=18, cold=1)), 10, []),
+        (TWO[:1], 99, []),
+        ((TWO[0], entry("b", "B", 5, ((0, 2),), end=25)), 99, []),
+        ((TWO[0], replace(TWO[1], groups=((1, 2),))), 10, [1]),
+    ],
+    ids=[
+        "a future row may join both",
+        "no future row joins the first",
+        "a generation has passed when the last row of all its groups has",
+        "one generation owes nothing",
+        "nor does it to another closed one where the other is live",
+        "groups that are in one of them alone",
+    ],
+)
+def test_what_is_merged(segments: tuple[Segment, ...], seconds: float, groups: list[int]) -> None:
+    assert merged(*segments, seconds=seconds) == [(J1, group) for group in groups]
+
+
+def test_lower_operators_come_first() -> None:
+    above = (entry("c", "C", 0, ((0, 1),), end=5, rows=90, cold=1), entry("ab", "A+B", 4, ((0, 1),), end=9, cold=2))
+    found = merged(*TWO, *above, seconds=99)
+    assert found == [(J1, 0), (J1, 1), (J2, 0)]
+    assert merged(*above, seconds=99) == [(J2, 0)]
+
+
+def test_an_operator_that_owes_holds_back_those_above() -> None:
+    """What J1 owes is no older than second 5, so a generation of C that expires at 6 has not passed for J2."""
+    above = (entry("c", "C", 0, ((0, 1),), end=6, cold=1), entry("c2", "C", 4, ((0, 1),), end=9, cold=2))
+    assert merged(*above, seconds=99) == [(J2, 0)]
+    assert merged(*TWO, *above, seconds=99) == [(J1, 0), (J1, 1)]
+
+
+def test_the_work_of_a_batch_is_bounded() -> None:
+    """A group has 40 bytes, and should emit one row of 20: a quarter of the budget, and one group at least."""
+    rows = (entry("a", "A", 0, end=10, cold=1), entry("b", "B", 5, end=25, cold=2))
+    sizes = {budget: len(merged(*rows, seconds=10, budget=budget)) for budget in (1, 500, 1000, 100_000)}
+    assert sizes == {1: 1, 500: 2, 1000: 4, 100_000: 8}
+    learned = Learned(come_true={J1: 0.01})
+    assert len(merged(*rows, seconds=10, budget=1000, learned=learned)) == 6, "results do not come as expected"
+
+
+def test_without_windows_nothing_passes() -> None:
+    from small_plans import STREAMS, piece
+    from watersmeet.lang.binder import bind
+    from watersmeet.plan.layout import lay_out
+    from watersmeet.plan.tree import choose_tree
+
+    query = bind("SELECT A.v AS a FROM A, B WHERE A.k = B.k", STREAMS)
+    plan = lay_out(query, choose_tree(query, "(A B)"))
+    rows = (piece(plan, "a", "A", ((0, 2),), 0, cold=1), piece(plan, "b", "B", ((0, 2),), 0, cold=2))
+    assert Asked(manifest_of(plan, *rows), marks=at(10**6), plan=plan).propose(MergePassed(10)) == []
+
+
+def test_rows_that_have_cooled_wait_for_the_next_spill() -> None:
+    cooled = entry("b", "B", 5, ((0, 2),), end=25, cold=LIVE)
+    assert merged(TWO[0], cooled, seconds=99) == []
