@@ -7,22 +7,35 @@ from dataclasses import replace
 import pytest
 
 from adapt.asking import J1, J2, PLAN, Asked, at, entry
-from small_plans import manifest_of
+from small_plans import STREAMS, manifest_of, piece
 from watersmeet.adapt.decisions import MergeGroup
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.merge_passed import MergePassed
+from watersmeet.lang.binder import bind
 from watersmeet.model.ids import LIVE
 from watersmeet.model.segments import Segment
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.tree import choose_tree
 from watersmeet.state.manifest import Learned
 
 TWO = (entry("a", "A", 0, ((0, 2),), end=10, cold=1), entry("b", "B", 5, ((0, 2),), end=25, cold=2))
 
 
-def merged(*segments: Segment, seconds: float, budget: int = 100_000, learned: Learned | None = None) -> list[tuple[str, int]]:
+def decided(
+    *segments: Segment, seconds: float, budget: int = 100_000, learned: Learned | None = None
+) -> list[MergeGroup]:
     asked = Asked(manifest_of(PLAN, *segments), Moment.BEFORE_BATCH, marks=at(seconds), learned=learned or Learned())
     found = asked.propose(MergePassed(budget))
-    assert all(isinstance(decision, MergeGroup) and not decision.with_live for decision in found)
-    return [(decision.operator, decision.group) for decision in found if isinstance(decision, MergeGroup)]
+    return [decision for decision in found if isinstance(decision, MergeGroup)]
+
+
+def merged(
+    *segments: Segment, seconds: float, budget: int = 100_000, learned: Learned | None = None
+) -> list[tuple[str, int]]:
+    """Groups whose closed generations alone are merged."""
+    found = decided(*segments, seconds=seconds, budget=budget, learned=learned)
+    assert not any(decision.with_live for decision in found)
+    return [(decision.operator, decision.group) for decision in found]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +43,8 @@ def merged(*segments: Segment, seconds: float, budget: int = 100_000, learned: L
     [
         (TWO, 9, []),
         (TWO, 10, [0, 1]),
-        ((*TWO, entry("a3", "A", 8, ((5, 6),), end=18, cold=1)), 10, []),
+        ((*TWO, entry("a3", "A", 8, ((5, 6),), end=18, cold=1)), 10, [0, 1]),
+        ((*TWO, entry("a3", "A", 8, ((1, 2),), end=18, cold=1)), 10, [0]),
         (TWO[:1], 99, []),
         ((TWO[0], entry("b", "B", 5, ((0, 2),), end=25)), 99, []),
         ((TWO[0], replace(TWO[1], groups=((1, 2),))), 10, [1]),
@@ -38,7 +52,8 @@ def merged(*segments: Segment, seconds: float, budget: int = 100_000, learned: L
     ids=[
         "a future row may join both",
         "no future row joins the first",
-        "a generation has passed when the last row of all its groups has",
+        "a generation passes group by group",
+        "once the last row of all its parts has",
         "one generation owes nothing",
         "nor does it to another closed one where the other is live",
         "groups that are in one of them alone",
@@ -72,17 +87,28 @@ def test_the_work_of_a_batch_is_bounded() -> None:
 
 
 def test_without_windows_nothing_passes() -> None:
-    from small_plans import STREAMS, piece
-    from watersmeet.lang.binder import bind
-    from watersmeet.plan.layout import lay_out
-    from watersmeet.plan.tree import choose_tree
-
     query = bind("SELECT A.v AS a FROM A, B WHERE A.k = B.k", STREAMS)
     plan = lay_out(query, choose_tree(query, "(A B)"))
     rows = (piece(plan, "a", "A", ((0, 2),), 0, cold=1), piece(plan, "b", "B", ((0, 2),), 0, cold=2))
     assert Asked(manifest_of(plan, *rows), marks=at(10**6), plan=plan).propose(MergePassed(10)) == []
 
 
-def test_rows_that_have_cooled_wait_for_the_next_spill() -> None:
-    cooled = entry("b", "B", 5, ((0, 2),), end=25, cold=LIVE)
-    assert merged(TWO[0], cooled, seconds=99) == []
+@pytest.mark.parametrize(
+    "segments, groups",
+    [
+        ((TWO[0], entry("b", "B", 5, ((0, 1),), end=25, cold=LIVE)), [0]),
+        ((*TWO, entry("b2", "B", 8, ((1, 2),), end=28, cold=LIVE), entry("b3", "B", 9, ((1, 2),), end=29)), [1]),
+    ],
+    ids=["with one closed generation", "with two"],
+)
+def test_where_rows_of_the_live_generation_have_cooled_it_is_merged_too(
+    segments: tuple[Segment, ...], groups: list[int]
+) -> None:
+    """Or it would go on for ever where no spill ends it: new rows cool, and are kept for what has passed."""
+    found = decided(*segments, seconds=20)
+    assert [decision.group for decision in found if decision.with_live] == groups
+
+
+def test_a_generation_that_has_not_passed_waits_whatever_has_cooled() -> None:
+    cooled = entry("b", "B", 5, ((0, 2),), end=9, cold=LIVE)
+    assert decided(TWO[0], cooled, seconds=9) == []

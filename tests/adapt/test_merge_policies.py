@@ -90,7 +90,7 @@ def test_operators_below_wait_and_the_reason_gives_the_figures() -> None:
         "group": 1,
         "reason": decision.reason,
         "waiting": ["J1"],
-        "with_live": True,
+        "with_live": False,
     }
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from adapt.asking import PLAN, Asked, entry
 from small_plans import manifest_of, state_of
 from watersmeet.adapt.decisions import UniteParts
 from watersmeet.adapt.policies.unite_parts import AT_ONCE, UniteColdParts
-from watersmeet.model.ids import LIVE
+from watersmeet.model.ids import LIVE, StateName
 from watersmeet.model.segments import Segment
 
 
@@ -59,7 +61,5 @@ def test_the_work_is_spread_over_batches() -> None:
 
 
 def test_the_cold_state_of_another_plan_is_left_alone() -> None:
-    from dataclasses import replace
-
-    strange = [replace(part, state="Z@z") for part in parts(20)]
+    strange = [replace(part, state=StateName("Z@z")) for part in parts(20)]
     assert united(*strange) == []

@@ -130,6 +130,19 @@ def test_sums_over_the_closed_generations() -> None:
     assert ledger.keys.distinct[1] == 4 + 3 + 5 + 9 + 7, "no key repeats, as far as segments know"
 
 
+def test_a_closed_generation_passes_group_by_group() -> None:
+    found, manifest = ledgers(
+        entry("a", "A", 0, ((0, 3),), end=10, cold=UNITED),
+        entry("b", "B", 0, ((2, 4),), end=20, cold=UNITED),
+        entry("a2", "A", 0, ((5, 6),), end=15, cold=LIVE),
+        entry("a3", "A", 0, ((6, 7),), end=5),
+    )
+    ledger = found.at(manifest)[J1]
+    passed = {seconds: np.flatnonzero(ledger.passed(seconds * SECOND)).tolist() for seconds in (9, 10, 20)}
+    assert passed == {9: [], 10: [0, 1], 20: [0, 1, 2, 3]}
+    assert np.flatnonzero(ledger.cooled).tolist() == [5]
+
+
 def test_only_what_changed_is_looked_at_again() -> None:
     found, manifest = ledgers(*(entry(f"a{n}", "A", n, cold=n) for n in range(1, 40)))
     before = found.at(manifest)[J1]

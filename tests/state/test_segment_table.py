@@ -15,7 +15,7 @@ from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
-from watersmeet.state.segment_table import Bucket, SegmentDraft, SegmentTable, next_generation
+from watersmeet.state.segment_table import LONG_AGO, Bucket, SegmentDraft, SegmentTable, next_generation
 
 GROUPS = 8
 A, B = StateName("A"), StateName("B")
@@ -156,7 +156,8 @@ def test_figures_of_a_bucket() -> None:
         segment("b", groups=((1, 3),), rows=1, expiry=50, begin=5),
     ]
     bucket = Bucket({entry.id: entry for entry in entries}, 4)
-    assert (bucket.rows, bucket.bytes, bucket.first_expiry_us, bucket.last_expiry_us) == (8, 80, 50, 70)
+    assert (bucket.rows, bucket.bytes, bucket.first_expiry_us) == (8, 80, 50)
+    assert bucket.last_expiry_by_group.tolist() == [70, 70, 50, LONG_AGO]
     assert bucket.rows_by_group.tolist() == [3, 4, 1, 0]
     assert bucket.bytes_by_group.tolist() == [30.0, 40.0, 10.0, 0.0]
     assert bucket.times_by_group.tolist() == [10, 5, 5, NEVER]

@@ -109,10 +109,10 @@ class Outlook:
 
     @property
     def has_passed(self) -> bool:
-        """Whether a closed generation has outlived its windows."""
+        """Whether any group has a closed generation that has outlived its windows, and something to merge it with."""
         for operator, until in self.facts.horizons_us.items():
-            closed = self._ledgers[operator].closed.values()
-            if any(generation.last_expiry_us <= until for generation in closed):
+            ledger = self._ledgers[operator]
+            if (ledger.passed(until) & ((ledger.count > 1) | ledger.cooled)).any():
                 return True
         return False
 

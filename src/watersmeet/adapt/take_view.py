@@ -121,11 +121,7 @@ def _cold_groups(
     passed, overdue = np.zeros(ledger.groups, dtype=bool), np.zeros(ledger.groups, dtype=bool)
     if until is not None:
         widest = max(width for entry in node.inputs for _, width in entry.state.windows)
-        for generation in ledger.closed.values():
-            if generation.last_expiry_us <= until:
-                passed |= generation.there
-            if generation.last_expiry_us + widest <= until:
-                overdue |= generation.there
+        passed, overdue = ledger.passed(until), ledger.passed(until - widest)
     keys = ledger.keys.distinct
     for group in np.flatnonzero(ledger.closed_groups).tolist():
         yield ColdView(

@@ -67,8 +67,9 @@ class GenerationRows:
         return np.asarray(np.stack([bucket.times_by_group for bucket in self._all]).min(axis=0))
 
     @cached_property
-    def last_expiry_us(self) -> int:
-        return max(bucket.last_expiry_us for bucket in self._all)
+    def last_expiry_us(self) -> Counts:
+        """When all its rows have expired; long ago where it has none."""
+        return np.asarray(np.stack([bucket.last_expiry_by_group for bucket in self._all]).max(axis=0))
 
     @cached_property
     def keys(self) -> KeyCounts:
@@ -103,6 +104,22 @@ class Ledger:
         """The groups that owe results: with rows in two generations or more."""
         live = np.zeros(self.groups, dtype=bool) if self.live is None else self.live.there
         return self.count + live > 1
+
+    @cached_property
+    def cooled(self) -> Flags:
+        """Where rows of the live generation have expired and gone cold, being owed results."""
+        found = np.zeros(self.groups, dtype=bool)
+        for generations in self.cold:
+            if LIVE in generations:
+                found |= generations[LIVE].rows_by_group > 0
+        return found
+
+    def passed(self, until_us: int) -> Flags:
+        """Where a closed generation has outlived its windows: no row that comes after this time joins with it."""
+        found = np.zeros(self.groups, dtype=bool)
+        for generation in self.closed.values():
+            found |= generation.there & (generation.last_expiry_us <= until_us)
+        return found
 
     @cached_property
     def _times_us(self) -> tuple[Counts, Counts, Counts]:

@@ -23,6 +23,7 @@ from watersmeet.model.routing import GroupRange, intersect_ranges
 from watersmeet.model.segments import Counts, Segment
 
 Floats = npt.NDArray[np.float64]
+LONG_AGO = -NEVER  # before any time of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +47,13 @@ class Bucket:
         return min((segment.max_expiry_us for segment in self.entries.values()), default=NEVER)
 
     @cached_property
-    def last_expiry_us(self) -> int:
-        """When all rows have expired."""
-        return max((segment.max_expiry_us for segment in self.entries.values()), default=NEVER)
+    def last_expiry_by_group(self) -> Counts:
+        """When all rows have expired; `LONG_AGO` where there are none."""
+        total = np.full(self.groups, LONG_AGO, dtype=np.int64)
+        for segment in self.entries.values():
+            held = segment.held_groups
+            total[held] = np.maximum(total[held], segment.max_expiry_us)
+        return total
 
     @cached_property
     def rows_by_group(self) -> Counts:

@@ -1,0 +1,123 @@
+"""The controller: which policies are in force, when each is asked, and what it may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from adapt.asking import HELD, J1, PLAN, Asked, at, entry
+from small_plans import GROUPS, manifest_of
+from watersmeet.adapt.controller import Controller
+from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups
+from watersmeet.adapt.in_force import policies_for
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.settings import ForcedStep, MemorySettings
+from watersmeet.errors import InternalError
+from watersmeet.state.manifest import Learned
+
+
+@dataclass(frozen=True)
+class Say:
+    """Says the same thing whenever it is asked."""
+
+    decision: Decision
+    moments: frozenset[Moment] = frozenset(Moment)
+    needs: frozenset[Signal] = frozenset()
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        yield self.decision
+
+
+@dataclass(frozen=True)
+class Peek:
+    """Looks at a signal."""
+
+    name: str
+    needs: frozenset[Signal]
+    moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        getattr(outlook, self.name)
+        yield from ()
+
+
+def ask(controller: Controller, moment: Moment = Moment.BEFORE_BATCH, *segments: Any) -> list[str]:
+    effects = controller.ask(moment, manifest_of(PLAN, *segments), Learned(), at(0))
+    return [str(entry["decision"]) for entry in effects.shown]
+
+
+def names(settings: MemorySettings) -> list[str]:
+    return [type(policy).__name__ for policy in policies_for(settings, PLAN)]
+
+
+@pytest.mark.parametrize(
+    "settings, merging",
+    [
+        (MemorySettings(), False),
+        (MemorySettings(1000), True),
+        (MemorySettings(1000, merge="off"), False),
+        (MemorySettings(1000, spill="off"), False),
+        (MemorySettings(forced=(ForcedStep(0, spill_share=0.5),)), True),
+    ],
+    ids=["no budget", "a budget", "merges are off", "spills are off", "a forced share, by what groups earn"],
+)
+def test_the_policies_in_force(settings: MemorySettings, merging: bool) -> None:
+    merges = ["MergeWorthwhile", "MergePassed"] if merging else []
+    assert names(settings) == ["ForceSteps", "SpillOverBudget", *merges, "CleanUpAll", "UniteColdParts"]
+    assert Controller(PLAN, GROUPS, settings).watched is settings.watched
+
+
+def test_a_policy_is_asked_at_its_moments() -> None:
+    policies = (
+        Say(CannotSpill("a"), frozenset({Moment.AFTER_BATCH})),
+        Say(MergeGroup(J1, 0, "b"), frozenset({Moment.IDLE, Moment.AFTER_BATCH})),
+    )
+    controller = Controller(PLAN, GROUPS, policies=policies)
+    assert ask(controller) == []
+    assert ask(controller, Moment.IDLE) == ["MergeGroup"]
+    assert ask(controller, Moment.AFTER_BATCH) == ["CannotSpill", "MergeGroup"]
+
+
+def test_no_policies_are_no_adaptation() -> None:
+    controller = Controller(PLAN, GROUPS, MemorySettings(1), policies=())
+    for moment in Moment:
+        assert ask(controller, moment, *HELD) == []
+
+
+def test_what_policies_propose_together_is_settled() -> None:
+    policies = (Say(SpillGroups(((J1, 0),), "spill")), Say(MergeGroup(J1, 0, "merge")))
+    assert ask(Controller(PLAN, GROUPS, policies=policies), Moment.BEFORE_BATCH, *HELD) == ["MergeGroup"]
+
+
+@pytest.mark.parametrize("name, signal", [("memory", Signal.MEMORY), ("manifest", Signal.PARTS)])
+def test_a_policy_sees_the_signals_that_it_says_it_needs(name: str, signal: Signal) -> None:
+    assert ask(Controller(PLAN, GROUPS, policies=(Peek(name, frozenset({signal})),))) == []
+    with pytest.raises(InternalError, match=f"looked at {signal.name}"):
+        ask(Controller(PLAN, GROUPS, policies=(Peek(name, frozenset()),)))
+
+
+def test_a_signal_is_worked_out_once_for_all_policies() -> None:
+    asked = Asked(manifest_of(PLAN, *HELD))
+    policy = Peek("memory", frozenset({Signal.MEMORY}))
+    first = asked.outlook(policy)
+    assert Outlook(first.facts, policy.needs).memory is first.memory
+
+
+def test_whether_anything_is_owed() -> None:
+    controller = Controller(PLAN, GROUPS)
+    assert not controller.owes(manifest_of(PLAN, *HELD))
+    assert controller.owes(manifest_of(PLAN, *HELD, entry("old", "A", cold=1)))
+
+
+def test_all_moments_of_a_run_within_a_budget() -> None:
+    """What a manifest that is too large leads to, asked in the order of a run."""
+    controller = Controller(PLAN, GROUPS, MemorySettings(400, spill="largest"))
+    assert ask(controller, Moment.BEFORE_BATCH, *HELD) == ["SpillGroups"]
+    assert ask(controller, Moment.AFTER_BATCH, *HELD) == ["SpillGroups"]
+    assert ask(controller, Moment.IDLE, *HELD) == []
+    assert ask(controller, Moment.END, *HELD) == []
+    owing = (*HELD, entry("old", "A", groups=((0, 1),), cold=1))
+    assert ask(controller, Moment.END, *owing) == ask(controller, Moment.DRAIN, *owing) == ["MergeGroup"]

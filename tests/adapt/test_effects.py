@@ -1,0 +1,135 @@
+"""What comes of decisions: conflicts are settled in one place, and become updates and work."""
+
+from __future__ import annotations
+
+import pytest
+
+from adapt.asking import ALL, HELD, J1, J2, PLAN, entry
+from small_plans import manifest_of, state_of
+from watersmeet.adapt.decisions import (
+    CannotSpill,
+    CloseLive,
+    Decision,
+    ExpectResults,
+    MergeGroup,
+    SpillGroups,
+    UniteParts,
+)
+from watersmeet.adapt.effects import Effects, effects_of, settle
+from watersmeet.model.ids import LIVE, Generation, SegmentId
+from watersmeet.model.segments import Segment
+from watersmeet.state.ledger import Ledgers
+from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, apply_all
+
+STATES = PLAN.operators[J1].states
+WHOLE, CLOSED_ONLY = MergeGroup(J1, 1, "x"), MergeGroup(J1, 1, "y", with_live=False)
+UNITE = UniteParts(state_of(PLAN, "A"), Generation(1), (SegmentId("a"), SegmentId("b")))
+UNITE_LIVE = UniteParts(state_of(PLAN, "A"), LIVE, (SegmentId("a"), SegmentId("b")))
+SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
+
+
+@pytest.mark.parametrize(
+    "decisions, settled",
+    [
+        ([], []),
+        ([SPILL, CannotSpill("no")], [SPILL, CannotSpill("no")]),
+        ([WHOLE, MergeGroup(J1, 1, "later")], [WHOLE]),
+        ([CLOSED_ONLY, WHOLE], [CLOSED_ONLY]),
+        ([WHOLE, MergeGroup(J2, 1, "x")], [WHOLE, MergeGroup(J2, 1, "x")]),
+        ([WHOLE, SPILL], [SpillGroups(((J1, 2),), "s"), WHOLE]),
+        ([SpillGroups(((J1, 1),), "s"), WHOLE], [WHOLE]),
+        ([SPILL, CLOSED_ONLY], [SPILL, CLOSED_ONLY]),
+        ([CloseLive(((J1, 1),), "room"), WHOLE], [CloseLive(((J1, 1),), "room"), WHOLE]),
+        ([UNITE], [UNITE]),
+        ([UNITE, SPILL], [UNITE, SPILL]),
+        ([UNITE_LIVE], [UNITE_LIVE]),
+        ([UNITE_LIVE, SPILL], [SPILL]),
+        ([UNITE_LIVE, CloseLive(((J1, 1),), "room")], [CloseLive(((J1, 1),), "room")]),
+        ([UNITE, WHOLE], [WHOLE]),
+        ([UNITE, CLOSED_ONLY], [UNITE]),
+    ],
+    ids=[
+        "nothing",
+        "what goes together stays",
+        "a group is merged once",
+        "whoever asked first",
+        "groups of another operator have other rows",
+        "a group that is merged whole needs no spill",
+        "a spill of which nothing is left goes",
+        "one whose closed generations alone are merged may be spilled",
+        "what makes room for merges stays",
+        "parts are united",
+        "also beside a spill, which changes other rows",
+        "and so are those that have cooled",
+        "but not beside a spill, which would close them",
+        "or anything else that would",
+        "a merge that closes goes before",
+        "one that can wait waits",
+    ],
+)
+def test_settle(decisions: list[Decision], settled: list[Decision]) -> None:
+    assert settle(decisions) == settled
+    assert settle(settle(decisions)) == settled
+
+
+def effects(decisions: list[Decision], *segments: Segment, learned: Learned | None = None) -> tuple[Effects, Manifest]:
+    manifest = manifest_of(PLAN, *segments)
+    return effects_of(decisions, PLAN, manifest, Ledgers(PLAN), learned or Learned()), manifest
+
+
+def test_a_spill_closes_all_states_of_its_operator_and_no_other() -> None:
+    found, manifest = effects([SpillGroups(((J1, 2), (J1, 3), (J1, 2)), "why")], *HELD, entry("c", "C"))
+    assert found.updates[0] == CloseGroups(J1, STATES, ((2, 4),), Generation(1))
+    (shown,) = found.shown
+    assert found.updates[1] == RecordDecision(shown)
+    assert (shown["decision"], shown["reason"], bool(found.work)) == ("SpillGroups", "why", False)
+    after = apply_all(found.updates, manifest)
+    assert {name: entry.groups for name, entry in after.segments.items() if not entry.active} == {
+        "a~1.2": ((2, 4),),
+        "b~1.2": ((2, 4),),
+    }
+    assert after.segments[SegmentId("c")].groups == ALL
+
+
+def test_operators_get_a_close_each() -> None:
+    found, _ = effects([SpillGroups(((J2, 0), (J1, 0)), "x")], *HELD, entry("c", "C", cold=4), entry("c2", "C"))
+    closed = [update for update in found.updates if isinstance(update, CloseGroups)]
+    assert {(update.operator, update.generation) for update in closed} == {(J1, 1), (J2, 5)}
+
+
+def test_a_spill_of_groups_without_rows_is_nothing() -> None:
+    found, _ = effects([SpillGroups(((J1, 5), (J2, 0)), "x")], entry("a", "A", groups=((0, 2),)))
+    assert found == Effects()
+
+
+def test_what_is_live_is_closed_before_a_merge() -> None:
+    decisions: list[Decision] = [MergeGroup(J1, 1, "x"), MergeGroup(J1, 2, "x"), MergeGroup(J1, 3, "x", with_live=False)]
+    found, _ = effects(decisions, *HELD, entry("old", "A", groups=((1, 2),), cold=7))
+    assert found.updates[0] == CloseGroups(J1, STATES, ((1, 3),), Generation(8))
+    assert found.work.merges == ((J1, 1), (J1, 2), (J1, 3))
+    assert [entry["group"] for entry in found.shown] == [1, 2, 3]
+
+
+def test_rows_that_cooled_are_closed_with_their_generation() -> None:
+    """The live generation of group 1 has expired rows only, which are cold already; it is closed all the same."""
+    cooled, old = entry("cooled", "A", groups=((1, 2),), cold=LIVE), entry("old", "A", groups=((1, 2),), cold=1)
+    found, manifest = effects([MergeGroup(J1, 1, "x")], old, cooled)
+    after = apply_all(found.updates, manifest)
+    assert {segment.generation for segment in after.segments.values()} == {1, 2}
+
+
+def test_means_to_an_end_are_not_shown() -> None:
+    found, _ = effects([CloseLive(((J1, 0),), "room"), UNITE], *HELD)
+    assert (found.shown, found.work.unites) == ((), (UNITE,))
+    assert [type(update) for update in found.updates] == [CloseGroups]
+
+
+def test_that_nothing_can_be_spilled_is_recorded() -> None:
+    found, manifest = effects([CannotSpill("why")], *HELD)
+    assert apply_all(found.updates, manifest).decisions == ({"decision": "CannotSpill", "reason": "why", "version": 2},)
+
+
+def test_what_is_expected_is_learned_with_the_commit() -> None:
+    found, _ = effects([MergeGroup(J1, 0, "x"), ExpectResults(J1, 9.0)], *HELD, learned=Learned(0.5, {J2: 2.0}))
+    assert found.updates[-1] == Learn(Learned(0.5, {J2: 2.0}, (J1, 9.0)))
