@@ -24,7 +24,7 @@ from watersmeet.errors import InputError
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import FORMATS, SPARK_OPTIONS
-from watersmeet.runtime.local_sources import FileSource
+from watersmeet.runtime.local.sources import FileSource
 
 pytestmark = pytest.mark.spark
 
