@@ -104,7 +104,11 @@ def test_a_spill_of_groups_without_rows_is_nothing() -> None:
 
 
 def test_what_is_live_is_closed_before_a_merge() -> None:
-    decisions: list[Decision] = [MergeGroup(J1, 1, "x"), MergeGroup(J1, 2, "x"), MergeGroup(J1, 3, "x", with_live=False)]
+    decisions: list[Decision] = [
+        MergeGroup(J1, 1, "x"),
+        MergeGroup(J1, 2, "x"),
+        MergeGroup(J1, 3, "x", with_live=False),
+    ]
     found, _ = effects(decisions, *HELD, entry("old", "A", groups=((1, 2),), cold=7))
     assert found.updates[0] == CloseGroups(J1, STATES, ((1, 3),), Generation(8))
     assert found.work.merges == ((J1, 1), (J1, 2), (J1, 3))

@@ -108,7 +108,9 @@ def test_generations_that_have_outlived_their_windows(until: float, passed: list
 
 
 def test_slots_are_those_of_the_operators_own_key() -> None:
-    placed = Placement(2, GROUPS, {PLAN.operators[J2].partitioning: (1,) * GROUPS, Partitioning("other"): (0,) * GROUPS})
+    placed = Placement(
+        2, GROUPS, {PLAN.operators[J2].partitioning: (1,) * GROUPS, Partitioning("other"): (0,) * GROUPS}
+    )
     manifest = apply_all([SetPlacement(placed)], manifest_of(PLAN, *HELD, entry("c", "C")))
     slots = {key: [g.slot for g in view(manifest).groups if g.operator == key] for key in (J1, J2)}
     assert slots == {J1: [0, 0, 0, 0, 1, 1, 1, 1], J2: [1] * GROUPS}

@@ -7,6 +7,7 @@ nothing is read by both with two meanings.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 from collections.abc import Callable, Iterator
@@ -18,43 +19,75 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
+from watersmeet.runtime.local_sources import FileSource
 
 from watersmeet.config import SourceConfig
-from watersmeet.errors import InputError
+from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import FORMATS, SPARK_OPTIONS
-from watersmeet.runtime.local.sources import FileSource
 
 pytestmark = pytest.mark.spark
 
 REFUSED = "refused"
 
-TIMES = """2024-01-01 10:00:00|2024-01-01T10:00:00|2024-01-01T10:00:00.123456|2024-01-01 10:00:00.1234569|2024-01-01|2024
-2024-01|2024-1-1 1:2:3|2024-01-01 10:00|2024-01-01 10|2024-01-01 10:00:00.|2024-02-30 10:00:00|2024-01-01 24:00:00
-2024-01-01 10:00:60|1704103200|2024-01-01t10:00:00|2024/01/01 10:00:00|2024-01-01  10:00:00|soon|2024-01-01T10:00Z
-2024-01-01Z|1500-01-01 00:00:00|1969-12-31 23:59:59.9999999|+2024-01-01 00:00:00| 2024-01-01 10:00:00 |2024-01-01T10:00:00Z
-2024-01-01 10:00:00 Z|2024-01-01T10:00:00+02:00|2024-01-01 10:00:00+0200|2024-01-01 10:00:00+02|2024-01-01 10:00:00 +02:00
-2024-01-01 10:00:00 Europe/Berlin|2024-03-10 02:30:00 America/New_York|2024-11-03 01:30:00 America/New_York
-2024-01-01 10:00:00 UTC|2024-01-01 10:00:00 GMT|2024-01-01T10:00:00-05:30|2024-01-01 10:00:00+18:00|2024-01-01 10:00:00+19:00
-2024-01-01T10:00:00+2:00|2024-01-01T10:00:00 Nowhere/Land|2024-01-01T10:00:00.5Z|0001-01-01 00:00:00|9999-12-31 23:59:59
-2024-01-01 10:00:00 PST|12024-01-01 00:00:00|10:00:00"""
+
+def cases(*lines: str) -> list[str]:
+    return [text for line in lines for text in line.split("|")]
+
+
+TIMES = cases(
+    "2024-01-01 10:00:00|2024-01-01T10:00:00|2024-01-01T10:00:00.123456|2024-01-01 10:00:00.1234569",
+    "2024-01-01|2024|2024-01|2024-1-1 1:2:3|2024-01-01 10:00|2024-01-01 10|2024-01-01 10:00:00.",
+    "2024-02-30 10:00:00|2024-01-01 24:00:00|2024-01-01 10:00:60|1704103200|2024-01-01t10:00:00",
+    "2024/01/01 10:00:00|2024-01-01  10:00:00|soon|2024-01-01T10:00Z|2024-01-01Z|1500-01-01 00:00:00",
+    "1969-12-31 23:59:59.9999999|+2024-01-01 00:00:00| 2024-01-01 10:00:00 |2024-01-01T10:00:00Z",
+    "2024-01-01 10:00:00 Z|2024-01-01T10:00:00+02:00|2024-01-01 10:00:00+0200|2024-01-01 10:00:00+02",
+    "2024-01-01 10:00:00 +02:00|2024-01-01 10:00:00 Europe/Berlin|2024-03-10 02:30:00 America/New_York",
+    "2024-11-03 01:30:00 America/New_York|2024-01-01 10:00:00 UTC|2024-01-01 10:00:00 GMT",
+    "2024-01-01T10:00:00-05:30|2024-01-01 10:00:00+18:00|2024-01-01 10:00:00+19:00|2024-01-01T10:00:00+2:00",
+    "2024-01-01T10:00:00 Nowhere/Land|2024-01-01T10:00:00.5Z|0001-01-01 00:00:00|9999-12-31 23:59:59",
+    "2024-01-01 10:00:00 PST|12024-01-01 00:00:00|10:00:00",
+)
 
 VALUES: dict[str, list[str]] = {
-    "STRING": ["a", " a ", "a'b", 'a"b', "a,b", "a\nb", "\\", "\\n", 'a\\"b', "#c", "NULL", "null", "NA", "é", "'x'", '"'],
+    "STRING": [
+        "a",
+        " a ",
+        "a'b",
+        'a"b',
+        "a,b",
+        "a\nb",
+        "\\",
+        "\\n",
+        'a\\"b',
+        "#c",
+        "NULL",
+        "null",
+        "NA",
+        "é",
+        "'x'",
+        '"',
+    ],
     "TINYINT": ["127", "128", "-128"],
     "INT": ["5", "+5", " 5", "5 ", "05", "5.0", "1e3", "2147483647", "2147483648", "-0", "1_0", "1,000", "0x10", "x"],
     "BIGINT": ["9223372036854775807", "9223372036854775808", "-9223372036854775808", "5L"],
-    "DOUBLE": "1.5|NaN|nan|Inf|-Inf|inf|Infinity|-Infinity|+Infinity|1d|1f| 1.5 |+1.5|.5|5.|1e400|1E5|-0.0|1e-400|1,5|x|0x1p3"
-    "|0.1|9007199254740993".split("|"),
+    "DOUBLE": cases(
+        "1.5|NaN|nan|Inf|-Inf|inf|Infinity|-Infinity|+Infinity|1d|1f| 1.5 |+1.5|.5|5.|1e400|1E5|-0.0|1e-400|1,5|x",
+        "0x1p3|0.1|9007199254740993",
+    ),
     "FLOAT": ["0.1", "1e39", "16777217", "3.4028236e38"],
-    "DECIMAL(10, 2)": "1.5|1.005|1.115|-1.115|1.125|+1.5| 1.5|1.5 |1,000.5|1,5|1e3|1E+3|123456789.12|12345678.999|99999999.999"
-    "|.5|5.|NaN|0x1|-0".split("|"),
+    "DECIMAL(10, 2)": cases(
+        "1.5|1.005|1.115|-1.115|1.125|+1.5| 1.5|1.5 |1,000.5|1,5|1e3|1E+3|123456789.12|12345678.999|99999999.999",
+        ".5|5.|NaN|0x1|-0",
+    ),
     "BOOLEAN": ["true", "TRUE", "True", "false", "1", "0", "t", "yes", " true"],
-    "DATE": "2024-02-29|2024-2-9|2024-02-30|2024|2024-02|2024-02-29T10:00:00| 2024-02-29 |20240229|02/29/2024|+2024-02-29"
-    "|0001-01-01|1500-03-01|2024-02-29Z|x|12024-01-01".split("|"),
-    "TIMESTAMP": TIMES.replace("\n", "|").split("|"),
-    "TIMESTAMP_NTZ": TIMES.replace("\n", "|").split("|"),
+    "DATE": cases(
+        "2024-02-29|2024-2-9|2024-02-30|2024|2024-02|2024-02-29T10:00:00| 2024-02-29 |20240229|02/29/2024",
+        "+2024-02-29|0001-01-01|1500-03-01|2024-02-29Z|x|12024-01-01",
+    ),
+    "TIMESTAMP": TIMES,
+    "TIMESTAMP_NTZ": TIMES,
     "BINARY": ["abc", "é"],
 }
 # What Spark reads and we refuse, with an error that names it.
@@ -71,13 +104,22 @@ TOKENS: dict[str, list[str]] = {
     "STRING": ['"a"', '""', '"\\u00e9\\n"', '"\\ud83d\\ude00"', "5", "1.50", "true", "null", '{"x": 1}', "'a'"],
     "INT": ["5", '"5"', "5.0", "2147483648", "1e2", '""', "true", "null", "-0", "+5", "05", "[1]", '{"x": 1}'],
     "BIGINT": ["9223372036854775807", "9223372036854775808", "1704103200000000"],
-    "DOUBLE": '1|1.5|"1.5"|"NaN"|NaN|"Infinity"|Infinity|-Infinity|"+INF"|"-INF"|"INF"|1e400|""|9007199254740993|.5|5.|-0.0'
-    "|true|null".split("|"),
+    "DOUBLE": cases(
+        '1|1.5|"1.5"|"NaN"|NaN|"Infinity"|Infinity|-Infinity|"+INF"|"-INF"|"INF"|1e400|""|9007199254740993|.5|5.',
+        "-0.0|true|null",
+    ),
     "FLOAT": ["1e39", "16777217", "0.1"],
-    "DECIMAL(10, 2)": '1.5|1.005|"1.5"|"1,000.5"|1e3|123456789.12|2|""|true|99999999.999|1.115|" 1.5"|-1.115|null'.split("|"),
+    "DECIMAL(10, 2)": cases(
+        '1.5|1.005|"1.5"|"1,000.5"|1e3|123456789.12|2|""|true|99999999.999|1.115|" 1.5"|-1.115|null',
+    ),
     "BOOLEAN": ["true", "false", '"true"', "1", '""', "null"],
     "DATE": ['"2024-02-29"', '"2024-2-9"', '"2024-02-30"', "19000", '"2024-02-29T10:00:00"', '"2024"', '""'],
-    "TIMESTAMP": [*(json.dumps(text) for text in VALUES["TIMESTAMP"] if "12024" not in text), "1704103200", "1.5", '""'],
+    "TIMESTAMP": [
+        *(json.dumps(text) for text in VALUES["TIMESTAMP"] if "12024" not in text),
+        "1704103200",
+        "1.5",
+        '""',
+    ],
     "TIMESTAMP_NTZ": ['"2024-01-01 10:00:00"', '"2024-01-01T10:00:00Z"', '"2024-01-01"', "1704103200"],
     "BINARY": ['"YWJj"', '"abc"', "5"],
 }
@@ -119,7 +161,7 @@ def settings(spark: Any) -> Iterator[None]:
 
 
 def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows to compare: times as numbers, of which Python has fewer; NaN is not equal to itself, nor -0.0 other than 0.0."""
+    """Rows to compare: times as numbers, of which Python has fewer, and floats as text, for NaN and -0.0."""
     columns = {}
     for field in table.schema:
         column = table.column(field.name)
@@ -202,7 +244,8 @@ def test_values_and_objects_in_json(spark: Any, tmp_path: Path) -> None:
 def put(path: Path, content: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    pack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress}
+    path.write_bytes(pack.get(path.suffix, bytes)(data))
     return path
 
 
@@ -226,7 +269,7 @@ STREAMS: dict[str, tuple[str, dict[str, str | bytes], dict[str, Any]]] = {
     "a word for NULL": ("csv", {"x": f'1,NA,{ROW}\n2,"NA",{ROW}\nNA,"",NA,3\n4,NA ,{ROW}\n'}, {"nullValue": "NA"}),
     "semicolons": ("csv", {"x": f"1;a,b;{ROW.replace(',', ';')}\n"}, {"sep": ";"}),
     "tabs": ("csv", {"x": f"1\ta\t{ROW.replace(',', chr(9))}\n"}, {"delimiter": "\t"}),
-    "packed": ("csv", {"x.csv.gz": f"name,k,at,ts\na,1,{ROW}\n"}, {}),
+    "packed": ("csv", {"x.csv.gz": f"name,k,at,ts\na,1,{ROW}\n", "y.csv.bz2": f"name,k,at,ts\nb,2,{ROW}\n"}, {}),
     "one file": ("csv", {"a[1]{b}*.csv": f"1,a,{ROW}\n", "ab": "none of it"}, {"path": "a[1]{b}*.csv"}),
     "partitions": ("csv", {"k=1/name=a%3Db/x": f"{ROW}\n", "k=02/name=__HIVE_DEFAULT_PARTITION__/x": f"{ROW}\n"}, {}),
     "partitions and a header": ("csv", {"at=2024-07-01 12%3A00%3A00/x": "ts,name,k\n3,a,1\n"}, {}),
@@ -322,3 +365,10 @@ def test_partitions_that_come_after_the_start_are_refused_on_spark(spark: Any, t
     error = translate(caught.value)
     assert isinstance(error, InputError)
     assert "came in a partition folder, and there was none when the run started" in str(error.detail)
+
+
+def test_csv_files_far_away_must_say_whether_they_have_a_header_on_spark(spark: Any) -> None:
+    from watersmeet.runtime.spark.job import _open
+
+    with pytest.raises(JobError, match='stream "A" does not say whether its CSV files have a header'):
+        _open(spark, SourceConfig("A", "csv", parse_schema(SCHEMA), "s3a://bucket/in"))
