@@ -46,8 +46,10 @@ SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
         ([UNITE_LIVE], [UNITE_LIVE]),
         ([UNITE_LIVE, SPILL], [SPILL]),
         ([UNITE_LIVE, CloseLive(((J1, 1),), "room")], [CloseLive(((J1, 1),), "room")]),
-        ([UNITE, WHOLE], [WHOLE]),
-        ([UNITE, CLOSED_ONLY], [UNITE]),
+        ([UNITE, WHOLE], [UNITE, WHOLE]),
+        ([UNITE, CLOSED_ONLY], [UNITE, CLOSED_ONLY]),
+        ([UNITE_LIVE, WHOLE], [WHOLE]),
+        ([UNITE_LIVE, CLOSED_ONLY], [UNITE_LIVE, CLOSED_ONLY]),
     ],
     ids=[
         "nothing",
@@ -64,8 +66,10 @@ SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
         "and so are those that have cooled",
         "but not beside a spill, which would close them",
         "or anything else that would",
-        "a merge that closes goes before",
-        "one that can wait waits",
+        "and beside merges, which take their groups out of it",
+        "of either kind",
+        "those that have cooled not where the live generation is closed",
+        "but where it is not",
     ],
 )
 def test_settle(decisions: list[Decision], settled: list[Decision]) -> None:

@@ -113,8 +113,9 @@ def test_windows_and_a_budget_of_a_third(tmp_path: Path) -> None:
     assert any(event["cold_bytes"] for event in found), "nothing was spilled"
     check_answer(job, case, streams, "out")
 
-    early, late = cpu(found[10:20]), cpu(found[-10:])
-    assert late <= 2 * early, f"batches 10 to 20 took {early:.2f} s of CPU, the last ten {late:.2f} s"
+    # What was spilled first has outlived its windows by batch 20, and is merged from then on.
+    early, late = cpu(found[20:30]), cpu(found[-10:])
+    assert late <= 1.5 * early, f"batches 20 to 30 took {early:.2f} s of CPU, the last ten {late:.2f} s"
     assert cpu(limited) < 4 * cpu(unlimited), f"{cpu(limited):.1f} s against {cpu(unlimited):.1f} s without a budget"
     before, after = max(map(entries, found[20:40])), max(map(entries, found[40:]))
     assert after <= 1.5 * before, f"{before} entries in batches 20 to 40, {after} after that"

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from watersmeet.errors import ResourceError
+from watersmeet.model.ids import DeliveryId
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.results import CountedResults, ParquetResults, write_late
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord
+from watersmeet.state.manifest import Delivery
 
 SCHEMA = pa.schema([("a", pa.int64())])
 
@@ -38,7 +39,7 @@ def test_a_delivery_may_be_repeated_and_cut_short(outputs: Outputs, tmp_path: Pa
     names = [name for slot in range(3) for name in outputs.writer.write([batch(slot)], SCHEMA, 4, slot)[0]]
     assert outputs.late_waiting is not None
     late = write_late(outputs.late_waiting, batch(9), "A", 4)
-    record = BatchRecord(4, 3, 3, 1, tuple(names), (late,))
+    record = Delivery(DeliveryId(4), 4, 0, tuple(names), (late,))
     assert outputs.waiting is not None
     outputs.waiting.move_out(names[1], str(tmp_path / "out" / names[1]))  # as far as an earlier delivery came
     for _ in range(3):
@@ -52,13 +53,18 @@ def test_a_delivery_may_be_repeated_and_cut_short(outputs: Outputs, tmp_path: Pa
 def test_what_waits_is_not_read(outputs: Outputs, tmp_path: Path) -> None:
     names, _ = outputs.writer.write([batch(1)], SCHEMA, 0, 0)
     assert pq.ParquetDataset(tmp_path / "out").files == []
-    outputs.deliver(BatchRecord(0, 1, 1, 0, tuple(names)))
+    outputs.deliver(Delivery(DeliveryId(0), 0, 0, tuple(names)))
     assert len(pq.ParquetDataset(tmp_path / "out").files) == 1
 
 
-def test_a_file_that_is_nowhere(outputs: Outputs) -> None:
-    with pytest.raises(ResourceError, match='result file "part-x" is missing'):
-        outputs.deliver(BatchRecord(0, 1, 1, 0, ("part-x",)))
+def test_what_readers_have_taken_away_is_not_missed(outputs: Outputs, tmp_path: Path) -> None:
+    """A delivery is repeated after a restart, by when delivered files may be anywhere."""
+    names, _ = outputs.writer.write([batch(1)], SCHEMA, 0, 0)
+    delivery = Delivery(DeliveryId(0), 0, 0, tuple(names))
+    outputs.deliver(delivery)
+    (tmp_path / "out" / names[0]).unlink()
+    outputs.deliver(delivery)
+    assert files(tmp_path / "out") == []
 
 
 def test_owners_have_waiting_folders_of_their_own(tmp_path: Path) -> None:
@@ -70,7 +76,7 @@ def test_nothing_to_deliver() -> None:
     outputs = Outputs.of("noop", None, None, "owner")
     assert outputs.waiting_folders == ()
     assert outputs.writer.write([batch(1, 2)], SCHEMA, 0, 0) == ([], 2)
-    outputs.deliver(BatchRecord(0, 1, 2, 0))
+    outputs.deliver(Delivery(DeliveryId(0), 0, 0))
 
 
 def test_results_left_to_somebody_else(tmp_path: Path) -> None:
@@ -78,7 +84,7 @@ def test_results_left_to_somebody_else(tmp_path: Path) -> None:
     outputs = Outputs.waiting_only(waiting, None, "owner")
     waiting.make()
     names, _ = outputs.writer.write([batch(1)], SCHEMA, 0, 0)
-    outputs.deliver(BatchRecord(0, 1, 1, 0, tuple(names)))
+    outputs.deliver(Delivery(DeliveryId(0), 0, 0, tuple(names)))
     assert os.listdir(tmp_path / "results") == names
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from watersmeet.runtime.local_sources import FileSource, known_before, probe_files
+from watersmeet.runtime.local.sources import FileSource, known_before, probe_files
 
 from small_jobs import FILES, SmallJob, checked_main, rows_of, write_rows
 from small_s3 import small_s3
@@ -207,7 +207,7 @@ def test_the_folder_is_listed_when_what_was_found_is_used_up(tmp_path: Path, mon
         listed += 1
         return list_files(root, recursive)
 
-    monkeypatch.setattr("watersmeet.runtime.local_sources.list_files", counting)
+    monkeypatch.setattr("watersmeet.runtime.local.sources.list_files", counting)
     for number in range(20):
         put(tmp_path / f"{number:02}.csv", f"{number},0\n", time=100 - number)
     running = source(tmp_path, maxFilesPerTrigger=3)

@@ -40,8 +40,7 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     """The decisions of all policies without what does not go together: the one place for conflicts.
 
     A group is merged once, whoever asked first. One that is merged with its live generation needs no spill, which would
-    close the same rows. Parts of generations are united when no merge reads them: a merge that could as well take place
-    with the next batch waits for that, any other goes first.
+    close the same rows. Parts that have cooled are not united where anything is closed, which would take them along.
     """
     merged: dict[GroupKey, MergeGroup] = {}
     others: list[Decision] = []
@@ -58,11 +57,9 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             decision = replace(decision, groups=tuple(key for key in decision.groups if key not in whole))
             if not decision.groups:
                 continue
-        if isinstance(decision, UniteParts) and (whole or (closing and decision.generation == LIVE)):
+        if isinstance(decision, UniteParts) and closing and decision.generation == LIVE:
             continue
         result.append(decision)
-    if any(isinstance(decision, UniteParts) for decision in result):
-        merged = {}
     return [*result, *merged.values()]
 
 

@@ -129,11 +129,14 @@ class BatchContext:
 
     @property
     def parts(self) -> tuple[PartsToUnite, ...]:
-        cold = self.manifest.segments.cold
-        return tuple(
-            PartsToUnite(unite.state, tuple(cold(unite.state)[unite.generation].entries[name] for name in unite.parts))
-            for unite in self.work.unites
-        )
+        """The parts to unite, without groups that are merged in the same batch: a merge unites them by itself."""
+        result = []
+        for unite in self.work.unites:
+            operator = self.plan.operator_of[unite.state]
+            merged = union_ranges((group, group + 1) for name, group in self.work.merges if name == operator)
+            entries = self.manifest.segments.cold(unite.state)[unite.generation].entries
+            result.append(PartsToUnite(unite.state, tuple(entries[name].without(merged) for name in unite.parts)))
+        return tuple(result)
 
     def for_sources(self) -> SourceContext:
         times = {entry.stream.name: entry.stream.time for entry in self.plan.query.inputs}

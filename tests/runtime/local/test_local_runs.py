@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from watersmeet.runtime.local_job import run_job
+from watersmeet.runtime.local.job import run_job
 
 import watersmeet as wm
 from small_jobs import FILES, SmallJob, rows_of, write_rows
@@ -63,7 +63,8 @@ def test_events_tell_of_each_batch_and_of_the_end() -> None:
     events: list[Event] = []
     A, B = ([one_row(n) for n in (0, 5, 1)] for _ in range(2))
     wm.sql(TEXT, A=A, B=B).run(report=events.append, clock=VirtualClock())
-    batches, end = events[:-1], events[-1]
+    start, *batches, end = events
+    assert start == {"event": "start", "plan": "(A B)"}
     assert [event["batch"] for event in batches] == [0, 1, 2]
     assert [event["rows_in"] for event in batches] == [2, 2, 2]
     assert [event["rows_out"] for event in batches] == [1, 1, 0]

@@ -5,17 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from watersmeet.runtime.earnings import SAMPLE, Earnings
 
-from small_plans import chain_plan
+from small_plans import chain_plan, named
 from watersmeet.kernel.rows import sort_by_hash
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.routing import groups_of
 from watersmeet.plan.physical import HASH_FIELD
+from watersmeet.runtime.stages.group_statistics import SAMPLE, GroupStatistics
 
 GROUPS = 37
-PLAN = chain_plan(traced=True)
-LOWER, UPPER = PLAN.operators["J1"], PLAN.operators["J2"]
+PLAN = chain_plan(lineage=True)
+J1, J2 = named(PLAN, "J1"), named(PLAN, "J2")
+LOWER, UPPER = PLAN.operators[J1], PLAN.operators[J2]
+
+
+def statistics() -> GroupStatistics:
+    assert LOWER.lineage is not None
+    return GroupStatistics({LOWER.lineage: J1}, GROUPS)
 
 
 def drawn_hashes(seed: int, rows: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -32,12 +38,12 @@ def drawn_hashes(seed: int, rows: int) -> np.ndarray[tuple[int], np.dtype[np.uin
 
 
 def batch(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], below: bool = False) -> pa.RecordBatch:
-    """Rows with these hashes, and, `below`, with a trace of J1 that is a hash of its own."""
+    """Rows with these hashes, and, `below`, with a lineage in J1 that is a hash of its own."""
     fields = {HASH_FIELD: pa.array(hashes)}
     if below:
-        assert LOWER.trace is not None
-        traces = np.random.default_rng(len(hashes)).permutation(hashes) >> np.uint64(48)
-        fields[LOWER.trace] = pa.array(traces.astype(np.uint16))
+        assert LOWER.lineage is not None
+        lineage = np.random.default_rng(len(hashes)).permutation(hashes) >> np.uint64(48)
+        fields[LOWER.lineage] = pa.array(lineage.astype(np.uint16))
     return sort_by_hash(pa.RecordBatch.from_pydict(fields))
 
 
@@ -48,20 +54,20 @@ def exact(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tup
 @pytest.mark.parametrize("rows", [0, 1, 500, 2 * SAMPLE - 1])
 def test_small_batches_are_counted_exactly(rows: int) -> None:
     hashes = drawn_hashes(rows, rows)
-    earnings = Earnings(PLAN, GROUPS)
-    earnings.come(LOWER, [batch(hashes), batch(hashes[: rows // 2])])
+    found = statistics()
+    found.come(LOWER, [batch(hashes), batch(hashes[: rows // 2])])
     made = batch(hashes, below=True)
-    assert list(earnings.emitted(UPPER, earnings.made(UPPER, [made, made.slice(0, 0)]))) == [made, made.slice(0, 0)]
+    assert list(found.emitted(UPPER, found.made(UPPER, [made, made.slice(0, 0)]))) == [made, made.slice(0, 0)]
     if len(hashes) == 0:
-        assert earnings.seen == {}
+        assert found.seen == {}
         return
-    lower, upper = earnings.seen["J1"], earnings.seen["J2"]
+    lower, upper = found.seen[J1], found.seen[J2]
     assert [entry.tolist() for entry in lower.arrivals] == [
         exact(hashes).tolist(),
         exact(hashes[: rows // 2]).tolist(),
     ]
     assert upper.local.tolist() == upper.traced.tolist() == exact(hashes).tolist()
-    assert lower.traced.tolist() == exact(hashes).tolist(), "the traces are the same hashes in another order"
+    assert lower.traced.tolist() == exact(hashes).tolist(), "the lineages are the same hashes in another order"
     assert lower.local.sum() == 0, "these are results of the other join"
 
 
@@ -70,10 +76,10 @@ def test_large_batches_are_counted_closely(rows: int) -> None:
     hashes = drawn_hashes(rows, rows)
     step = len(hashes) // SAMPLE
     assert step > 1
-    earnings = Earnings(PLAN, GROUPS)
-    list(earnings.emitted(UPPER, [batch(hashes, below=True)]))
+    found = statistics()
+    list(found.emitted(UPPER, [batch(hashes, below=True)]))
     expected = exact(hashes)
-    upper, lower = earnings.seen["J2"].traced, earnings.seen["J1"].traced
+    upper, lower = found.seen[J2].traced, found.seen[J1].traced
     # Rows that are sorted by the hash: a group is off by what lies between two rows that were looked at.
     assert np.abs(upper - expected).max() <= 2 * step
     # Rows in any order: off by chance, which is small against what tells groups apart.
@@ -84,11 +90,11 @@ def test_large_batches_are_counted_closely(rows: int) -> None:
 
 def test_rows_that_come_from_below_count_as_bytes_kept_above() -> None:
     hashes = drawn_hashes(5, 400)
-    earnings = Earnings(PLAN, GROUPS)
+    found = statistics()
     rows = batch(hashes, below=True)
-    earnings.come(UPPER, [rows, batch(hashes[:0])])
-    assert earnings.seen["J1"].inter_bytes.sum() == pytest.approx(rows.nbytes)
-    share = earnings.seen["J1"].inter_bytes / rows.nbytes * len(hashes)
+    found.come(UPPER, [rows, batch(hashes[:0])])
+    assert found.seen[J1].inter_bytes.sum() == pytest.approx(rows.nbytes)
+    share = found.seen[J1].inter_bytes / rows.nbytes * len(hashes)
     assert np.round(share).astype(int).tolist() == exact(hashes).tolist()
 
 
@@ -97,9 +103,22 @@ def test_tasks_add_up() -> None:
     hashes = drawn_hashes(9, 3000)
     total = GroupObservation.nothing(2, GROUPS)
     for part in (hashes[:1000], hashes[1000:]):
-        earnings = Earnings(PLAN, GROUPS)
-        earnings.come(LOWER, [batch(part), batch(part)])
-        total = total.plus(earnings.seen["J1"])
+        found = statistics()
+        found.come(LOWER, [batch(part), batch(part)])
+        total = total.plus(found.seen[J1])
     assert [entry.tolist() for entry in total.arrivals] == [exact(hashes).tolist()] * 2
     again = GroupObservation.from_json(total.to_json())
     assert [entry.tolist() for entry in again.arrivals] == [entry.tolist() for entry in total.arrivals]
+
+
+def test_rows_without_a_lineage_are_nobodys() -> None:
+    """What a merge emits was not earned by what is in memory."""
+    rows = batch(drawn_hashes(5, 400), below=True)
+    assert LOWER.lineage is not None
+    place = rows.schema.get_field_index(LOWER.lineage)
+    merged = rows.set_column(place, LOWER.lineage, pa.nulls(len(rows), pa.uint16()))
+    found = statistics()
+    list(found.emitted(UPPER, [merged]))
+    found.come(UPPER, [merged, merged.slice(0, 0)])
+    assert J1 not in found.seen or not (found.seen[J1].traced.any() or found.seen[J1].inter_bytes.any())
+    assert found.seen[J2].traced.sum() == len(rows), "that it came through the root is plain"

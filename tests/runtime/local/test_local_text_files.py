@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from watersmeet.runtime.local_sources import FileSource
+from watersmeet.runtime.local.sources import FileSource
 
 from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema

@@ -5,17 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from watersmeet.runtime.local_sources import RowsSource
-from watersmeet.runtime.stage import Sent
 
 from watersmeet.lang.binder import bind
-from watersmeet.model.routing import Routing
+from watersmeet.model.placement import Placement
 from watersmeet.model.statistics import Measured
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory
-from watersmeet.runtime.local import LocalRun, MemoryResults, run_batches
+from watersmeet.runtime.local.executor import MemoryResults
+from watersmeet.runtime.local.run import LocalRun
+from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.runtime.stages.task import Sent
 
 CHAIN = (
     "SELECT A.x, D.z FROM A [RANGE 20 SECONDS], B [RANGE 20 SECONDS], C [RANGE 20 SECONDS], D [RANGE 20 SECONDS] "
@@ -39,12 +40,12 @@ def measure(text: str, names: str, plan: str, slots: int, batches: int = 8) -> M
     streams = {name: Stream(name, batch.schema, "ts") for name, batch in rows.items()}
     query = bind(text, streams, {})
     physical = lay_out(query, choose_tree(query, plan))
-    run = LocalRun(physical, in_memory(query, physical.tree, Routing.even(30, slots)), MemoryResults())
+    run = LocalRun(physical, in_memory(query, physical.spec, Placement(slots, 30)), MemoryResults())
     sources = {
         name: RowsSource(streams[name], [batch.slice(i * (n := len(batch) // batches), n) for i in range(batches)])
         for name, batch in rows.items()
     }
-    *_, last = run_batches(run, sources, lambda record: None)
+    *_, last = run.batches(sources)
     run.close()
     return last.measured
 
@@ -55,7 +56,7 @@ def measure(text: str, names: str, plan: str, slots: int, batches: int = 8) -> M
 def test_rates_and_selectivities_of_a_chain(
     plan: str, look_ahead_rows: int, slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("watersmeet.runtime.stage.LOOK_AHEAD_ROWS", look_ahead_rows)
+    monkeypatch.setattr("watersmeet.runtime.stages.task.LOOK_AHEAD_ROWS", look_ahead_rows)
     measured = measure(CHAIN, "ABCD", plan, slots)
     for name in "ABCD":
         assert measured.rate(name) == pytest.approx(RATES[name], rel=0.1)
@@ -94,8 +95,8 @@ def test_partial_results_without_a_match_are_not_sent(monkeypatch: pytest.Monkey
             rows.append(piece.num_rows)
             return Sent(slot, port, piece)
 
-        monkeypatch.setattr("watersmeet.runtime.stage.LOOK_AHEAD_ROWS", 1 if looks_ahead else 10**9)
-        monkeypatch.setattr("watersmeet.runtime.stage.Sent", note)
+        monkeypatch.setattr("watersmeet.runtime.stages.task.LOOK_AHEAD_ROWS", 1 if looks_ahead else 10**9)
+        monkeypatch.setattr("watersmeet.runtime.stages.task.Sent", note)
         measured = measure(text, "ABCD", "mjoin", 2)
         sent[looks_ahead] = sum(rows)
         shares[looks_ahead] = sum(p.possible for p in measured.pairs if p.right == ("D",) and not p.hashed)

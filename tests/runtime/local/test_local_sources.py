@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from watersmeet.runtime.local_sources import FileSource, RowsSource, probe_files
+from watersmeet.runtime.local.sources import FileSource, RowsSource, probe_files
 
 from watersmeet.errors import InputError, JobError
 from watersmeet.model.streams import Stream
