@@ -52,7 +52,9 @@ def checkpoint(tmp_path: Path) -> str:
             [
                 AddSegment(make_segment(number, 2_000_000 if number else NEVER)),
                 AdvanceStream("A", newest_us=1_500_000 + number, rows=1000, late=3),
-                FinishBatch(BatchRecord(number, rows_in=1000, rows_out=70, rows_late=3), results=(f"r{number}.parquet",)),
+                FinishBatch(
+                    BatchRecord(number, rows_in=1000, rows_out=70, rows_late=3), results=(f"r{number}.parquet",)
+                ),
                 MarkDelivered((DeliveryId(number - 1),)),
             ],
         )
