@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.results import CountedResults, ParquetResults, write_late

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from watersmeet.runtime.local.sources import FileSource, known_before, probe_files
 
 from small_jobs import FILES, SmallJob, checked_main, rows_of, write_rows
 from small_s3 import small_s3
@@ -20,6 +19,7 @@ from watersmeet.cli.main import main
 from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
+from watersmeet.runtime.local.sources import FileSource, known_before, probe_files
 from watersmeet.runtime.source_files import SourceRoot, list_files
 
 DAY = 86_400

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from watersmeet.runtime.local.job import run_job
 
 import watersmeet as wm
 from small_jobs import FILES, SmallJob, rows_of, write_rows
@@ -19,6 +18,7 @@ from watersmeet.config import load_job
 from watersmeet.errors import JobError
 from watersmeet.runtime.clock import VirtualClock, WallClock
 from watersmeet.runtime.events import Event
+from watersmeet.runtime.local.job import run_job
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
 TEXT = "SELECT A.k, A.ts AS a, B.ts AS b FROM A, B WHERE A.k = B.k"

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from watersmeet.runtime.local.sources import FileSource, RowsSource, probe_files
 
 from watersmeet.errors import InputError, JobError
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import csv_header
+from watersmeet.runtime.local.sources import FileSource, RowsSource, probe_files
 from watersmeet.runtime.source_files import SourceRoot, list_files
 
 SCHEMA = pa.schema([("k", pa.int64()), ("name", pa.string()), ("ts", pa.int64())])

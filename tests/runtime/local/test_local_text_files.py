@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from watersmeet.runtime.local.sources import FileSource
 
 from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
 from watersmeet.runtime import file_formats
+from watersmeet.runtime.local.sources import FileSource
 
 
 def read(folder: Path, form: str, schema: str, text: str, **options: Any) -> list[dict[str, Any]]:
