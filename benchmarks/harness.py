@@ -111,8 +111,14 @@ def run_contender(
     arguments: Sequence[str] = (),
     seconds: float = DAY,
     notice: Callable[[Event], None] = lambda event: None,
+    source: Path | None = None,
+    look: Callable[[Path], None] = lambda out: None,
 ) -> Ran:
-    """Runs `module` on the streams in `data`, for at most `seconds`; `notice` is called with each event as it comes."""
+    """Runs `module` on the streams in `data`, for at most `seconds`; `notice` is called with each event as it comes.
+
+    `source` is a folder to import watersmeet from, if not the installed one; `look` is called with the folder of the
+    run's output before that is removed.
+    """
     out = ROOT / "runs" / f"{name}-{os.getpid()}-{time.time_ns()}"
     out.mkdir(parents=True)
     log = ROOT / "logs" / f"{name}.log"
@@ -123,7 +129,10 @@ def run_contender(
     stopped = threading.Event()
     try:
         with log.open("w") as errors:
-            process = subprocess.Popen(command, cwd=HOME, stdout=subprocess.PIPE, stderr=errors, text=True)
+            environment = os.environ if source is None else {**os.environ, "PYTHONPATH": str(source)}
+            process = subprocess.Popen(
+                command, cwd=HOME, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
             watch = MemoryWatch(process.pid)
             watch.start()
 
@@ -149,6 +158,7 @@ def run_contender(
                     _kill(process)
                 watch.ended.set()
                 watch.join()
+        look(out)
     finally:
         shutil.rmtree(out, ignore_errors=True)
     complete = said_all and code == 0

@@ -7,14 +7,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from watersmeet.runtime.local_job import run_job
-
 from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.runtime.events import silent
+from watersmeet.runtime.local.job import run_job
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["watersmeet.config", "watersmeet.runtime.local_job"])
+_FORKS.set_forkserver_preload(["watersmeet.config", "watersmeet.runtime.local.job"])
 
 
 def begin_run(job: Path, settings: Sequence[str] = (), fault: str = "") -> multiprocessing.process.BaseProcess:

@@ -150,7 +150,7 @@ def oracle_answer(case: JoinCase, streams: Streams) -> Result:
 
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["watersmeet.cli.main", "watersmeet.config", "watersmeet.runtime.local_job"])
+_FORKS.set_forkserver_preload(["watersmeet.cli.main", "watersmeet.config", "watersmeet.runtime.local.job"])
 
 
 def _run_command(arguments: list[str], home: str, fault: str | None, out: str, err: str) -> None:

@@ -35,7 +35,7 @@ def main() -> None:
     begin = time.perf_counter()
     run(spark, args.data, args.out / "run", args.memory, args.policy, events)
     seconds = time.perf_counter() - begin
-    *progress, end = events
+    progress, end = [event for event in events if event["event"] in ("batch", "merge")], events[-1]
     spills = [d for event in progress for d in event["decisions"] if d["decision"] == "SpillGroups"]
     line = {
         **end,

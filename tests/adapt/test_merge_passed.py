@@ -20,11 +20,17 @@ from watersmeet.state.manifest import Learned
 
 TWO = (entry("a", "A", 0, ((0, 2),), end=10, cold=1), entry("b", "B", 5, ((0, 2),), end=25, cold=2))
 
+MORE = entry("b3", "B", 9, ((1, 2),), end=29)
+
 
 def decided(
-    *segments: Segment, seconds: float, budget: int = 100_000, learned: Learned | None = None
+    *segments: Segment,
+    seconds: float,
+    budget: int = 100_000,
+    learned: Learned | None = None,
+    moment: Moment = Moment.IDLE,
 ) -> list[MergeGroup]:
-    asked = Asked(manifest_of(PLAN, *segments), Moment.BEFORE_BATCH, marks=at(seconds), learned=learned or Learned())
+    asked = Asked(manifest_of(PLAN, *segments), moment, marks=at(seconds), learned=learned or Learned())
     found = asked.propose(MergePassed(budget))
     return [decision for decision in found if isinstance(decision, MergeGroup)]
 
@@ -86,6 +92,19 @@ def test_the_work_of_a_batch_is_bounded() -> None:
     assert len(merged(*rows, seconds=10, budget=1000, learned=learned)) == 6, "results do not come as expected"
 
 
+@pytest.mark.parametrize(
+    "seconds, budget, merges",
+    [(10, 320, 2), (10, 321, 0), (19, 1000, 0), (20, 1000, 2), (30, 1000, 2)],
+    ids=["a quarter of the budget waits", "less than that", "and has not waited long", "as long as a window", "longer"],
+)
+def test_before_a_batch_it_waits_until_there_is_enough(seconds: float, budget: int, merges: int) -> None:
+    """Two groups with 40 bytes each; the widest window is of 20 seconds, and the first generation passed at 0."""
+    rows = (entry("a", "A", 0, ((0, 2),), end=0, cold=1), entry("b", "B", 5, ((0, 2),), end=25, cold=2))
+    learned = Learned(come_true={J1: 0.0})
+    found = decided(*rows, seconds=seconds, budget=budget, learned=learned, moment=Moment.BEFORE_BATCH)
+    assert len(found) == merges
+
+
 def test_without_windows_nothing_passes() -> None:
     query = bind("SELECT A.v AS a FROM A, B WHERE A.k = B.k", STREAMS)
     plan = lay_out(query, choose_tree(query, "(A B)"))
@@ -97,9 +116,13 @@ def test_without_windows_nothing_passes() -> None:
     "segments, groups",
     [
         ((TWO[0], entry("b", "B", 5, ((0, 1),), end=25, cold=LIVE)), [0]),
-        ((*TWO, entry("b2", "B", 8, ((1, 2),), end=28, cold=LIVE), entry("b3", "B", 9, ((1, 2),), end=29)), [1]),
+        (
+            (*TWO, entry("b2", "B", 8, ((1, 2),), end=28, rows=4, cold=LIVE), entry("b3", "B", 9, ((1, 2),), end=29)),
+            [1],
+        ),
+        ((*TWO, entry("b2", "B", 8, ((1, 2),), end=28, rows=3, cold=LIVE), entry("b3", "B", 9, ((1, 2),), end=29)), []),
     ],
-    ids=["with one closed generation", "with two"],
+    ids=["with one closed generation", "with two, and as many rows that cooled", "not for a few of them"],
 )
 def test_where_rows_of_the_live_generation_have_cooled_it_is_merged_too(
     segments: tuple[Segment, ...], groups: list[int]

@@ -15,18 +15,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from watersmeet.runtime.local_job import run_job
 
 from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.lang.binder import bind
-from watersmeet.model.routing import Routing
-from watersmeet.optimize.choose import choose_plan
-from watersmeet.runtime.checkpoint import Layout, open_checkpoint
+from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.events import silent
+from watersmeet.runtime.local.job import run_job
+from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
-from watersmeet.state.segment_files import referenced_name
+from watersmeet.state.segment_files import file_name
 from watersmeet.state.table import VERSIONS_KEPT, read_versions
 
 SECOND = 1_000_000
@@ -98,10 +97,9 @@ class JobRun:
         job = load_job(self.home / "job.toml")
         query = bind(job.query, job.streams())
         assert job.run.checkpoint is not None
-        layout = Layout(job.run.checkpoint)
-        folders = Outputs.of("parquet", job.sink.path, job.sink.late, layout.home.path()).waiting_folders
-        plan = str(choose_plan(query, "auto").tree)
-        open_checkpoint(layout, query, plan, Routing.even(job.run.groups, job.run.slots), folders).close()
+        folders = CheckpointFolders(job.run.checkpoint)
+        outputs = Outputs.of("parquet", job.sink.path, job.sink.late, folders.home.path())
+        open_run(query, settings_of(job), folders, outputs.waiting_folders).close()
 
     def command(self, *settings: str) -> list[str]:
         chosen = [part for setting in settings for part in ("--set", setting)]
@@ -132,7 +130,7 @@ class JobRun:
         for name in ("versions", "snapshots"):
             assert [n for n in os.listdir(state / name) if not re.fullmatch(r"\d{20}\.json", n)] == []
         kept = list(read_versions(Folder(str(state))))[-VERSIONS_KEPT:]
-        alive = {referenced_name(segment) for manifest in kept for segment in manifest.segments.values()}
+        alive = {file_name(segment.file) for manifest in kept for segment in manifest.segments.values()}
         assert set(os.listdir(state / "segments")) == alive
         for folder in (self.home / "out", self.home / "late"):
             waiting = [path for path in folder.iterdir() if path.name.startswith("_watersmeet")]

@@ -20,13 +20,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from watersmeet.runtime.local_job import run_job
 
 from forked_runs import begin_run, run_apart
 from small_jobs import check_message
 from watersmeet.config import load_job
 from watersmeet.faults import POINTS
 from watersmeet.runtime.events import silent
+from watersmeet.runtime.local.job import run_job
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import read_versions
@@ -104,6 +104,10 @@ def expected(inputs: Path) -> Expected:
 
 def newest_version(home: Path) -> Manifest:
     return list(read_versions(Folder(str(home / "ck" / "state"))))[-1]
+
+
+def lineage_of(home: Path) -> tuple[tuple[str, ...], ...]:
+    return newest_version(home).answering.spec.lineage
 
 
 def check_exact(job: Any, expected: Expected) -> None:
@@ -211,7 +215,7 @@ OTHER_SETTINGS = {
     "another policy": (BUDGET, "adapt.spill=largest"),
     "spills off": (BUDGET, "adapt.spill=off"),
     "merges off": (BUDGET, "adapt.merge=off"),
-    "another upkeep": (BUDGET, "adapt.upkeep=average"),
+    "another smoothing": (BUDGET, "adapt.smoothing=average"),
     "no budget any more": (),
 }
 PLAN = SETTINGS[0]
@@ -223,10 +227,10 @@ def test_a_budget_may_change_at_a_restart(
 ) -> None:
     job = make_chaos_job(tmp_path / "run", inputs=inputs)
     stop_after(job, 4, PLAN, BUDGET)
-    traced = newest_version(job.home).traced
-    assert traced, "results are traced where a policy may want to know where they come from"
+    lineage = lineage_of(job.home)
+    assert lineage, "results are traced where a policy may want to know where they come from"
     job.finish(PLAN, *settings)
-    assert newest_version(job.home).traced == traced
+    assert lineage_of(job.home) == lineage
     check_exact(job, expected)
 
 
@@ -236,12 +240,12 @@ def test_a_budget_may_be_given_to_a_run_that_had_none(
 ) -> None:
     job = make_chaos_job(tmp_path / "run", inputs=inputs)
     stop_after(job, 4, PLAN)
-    assert not newest_version(job.home).traced
+    assert not lineage_of(job.home)
     settings = (PLAN, BUDGET, f"adapt.spill={policy}")
     events = stop_after(job, 2, *settings)
     assert max(event["active_bytes"] for event in events if event["event"] == "batch") <= 1500
     job.finish(*settings)
-    assert not newest_version(job.home).traced
+    assert not lineage_of(job.home)
     check_exact(job, expected)
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from watersmeet.runtime.local_job import run_job
 
 from small_disk import small_disk, used_kilobytes
 from small_jobs import SmallJob, checked_main, write_rows
 from watersmeet.cli.main import main
 from watersmeet.config import load_job
 from watersmeet.model.segments import Segment
+from watersmeet.runtime.local.job import run_job
 from watersmeet.state import segment_files
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
@@ -110,7 +110,7 @@ def unpaid(job: SmallJob, monkeypatch: pytest.MonkeyPatch) -> SmallJob:
     events: list[dict[str, Any]] = []
     run_job(load_job(str(job.path), ALL_COLD), events.append, stopped=lambda: len(events) > 3)
     assert events[-2]["owed_groups"]
-    monkeypatch.setattr(segment_files, "_sound", set())  # the next run is another process
+    monkeypatch.setattr(segment_files, "_sound", {})  # the next run is another process
     return job
 
 
@@ -156,7 +156,7 @@ def test_damage_to_a_cold_segment_is_told_and_repair_goes_on(
     checked_main(unpaid, capsys, 1, 'segment "', *settings)
     assert unpaid.answer() == delivered, "to try again changes nothing"
     path.write_bytes(sound)
-    monkeypatch.setattr(segment_files, "_sound", set())
+    monkeypatch.setattr(segment_files, "_sound", {})
     run_here(unpaid, *settings)
     assert unpaid.answer() == unpaid.expected()
 

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from watersmeet.cli.main import main
-from watersmeet.model.routing import Routing
+from watersmeet.model.ids import DeliveryId, SegmentId, StateName
+from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
+from watersmeet.plan.spec import JoinSpec, PlanSpec
+from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord, Manifest, QueryIdentity
+from watersmeet.state.manifest import BatchRecord, Manifest, QueryIdentity, Track
+from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, read_versions
-from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch
+from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, MarkDelivered
 
 QUERY = "SELECT A.v\nFROM A, B WHERE A.k = B.k"
 NEVER = (1 << 63) - 1
@@ -21,16 +25,16 @@ NEVER = (1 << 63) - 1
 
 def make_segment(number: int, max_expiry: int) -> Segment:
     return Segment(
-        id=f"seg{number}",
-        state="A@A.k#12345678",
+        id=SegmentId(f"seg{number}"),
+        state=StateName("A@A.k#12345678"),
         rows=1000,
         bytes=2048,
         crc32=0,
         groups=((0, 3), (5, 6)),
-        born=((0, 3), (5, 6)),
-        min_expiry=1_000_000,
-        max_expiry=max_expiry,
-        min_time=0,
+        written=((0, 3), (5, 6)),
+        min_expiry_us=1_000_000,
+        max_expiry_us=max_expiry,
+        min_time_us=0,
         batch=number,
     )
 
@@ -39,14 +43,19 @@ def make_segment(number: int, max_expiry: int) -> Segment:
 def checkpoint(tmp_path: Path) -> str:
     """Two batches: versions 0, 1 and 2."""
     identity = QueryIdentity(QUERY, {"A": "k int64; lateness 0 us"}, "digest")
-    table = FileTable.create(Folder(str(tmp_path / "ck" / "state")), Manifest(0, identity, "(A B)", Routing.even(6, 2)))
+    spec = PlanSpec(Join((Leaf("A"), Leaf("B"))), (JoinSpec(((1,), (0,))),))
+    first = Manifest(0, identity, (Track(spec, "asked for"),), Placement(2, 6), SegmentTable.of(6))
+    table = FileTable.create(Folder(str(tmp_path / "ck" / "state")), first)
     for number in range(2):
         table.commit(
             [],
             [
                 AddSegment(make_segment(number, 2_000_000 if number else NEVER)),
-                AdvanceStream("A", newest=1_500_000 + number, rows=1000, late=3),
-                FinishBatch(BatchRecord(number, rows_in=1000, rows_out=70, rows_late=3, results=("r.parquet",))),
+                AdvanceStream("A", newest_us=1_500_000 + number, rows=1000, late=3),
+                FinishBatch(
+                    BatchRecord(number, rows_in=1000, rows_out=70, rows_late=3), results=(f"r{number}.parquet",)
+                ),
+                MarkDelivered((DeliveryId(number - 1),)),
             ],
         )
     return str(tmp_path / "ck")
@@ -71,14 +80,16 @@ def test_show_tells_everything_of_the_newest(checkpoint: str, capsys: pytest.Cap
     assert squeezed[0] == "version 2, after batch 1"
     assert "plan (A B)" in squeezed
     assert "  FROM A, B WHERE A.k = B.k" in out
-    assert "0 3 0-2" in squeezed
-    assert "1 3 3-5" in squeezed
+    assert "all 0 3 0-2" in squeezed
+    assert "all 1 3 3-5" in squeezed
     assert "A 2,000 6 1970-01-01 00:00:01.500001 0 k int64; lateness 0 us" in squeezed
     assert "A@A.k#12345678 2 2,000 4.0 KB 0 -" in squeezed
-    start = "A@A.k#12345678 1,000 2.0 KB 0-2, 5 0 active 1970-01-01 00:00:01"
+    start = "A@A.k#12345678 1,000 2.0 KB 0-2, 5 live active 1970-01-01 00:00:01"
     assert f"seg0 {start} never" in squeezed
     assert f"seg1 {start} 1970-01-01 00:00:02" in squeezed
-    assert "last batch 1: 1,000 rows in, 70 out, 3 late, 1 result files" in squeezed
+    assert "last batch 1: 1,000 rows in, 70 out, 3 late" in squeezed
+    assert "not known to be delivered: batch 1 (1 files, id 1)" in squeezed
+    assert not [line for line in squeezed if "delivered: batch 0" in line]
 
 
 def test_show_an_older_version(checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +103,17 @@ def test_json_is_the_manifest(checkpoint: str, capsys: pytest.CaptureFixture[str
     assert main(["state", "show", checkpoint, "--json", "--version", "1"]) == 0
     manifest = Manifest.from_json(json.loads(capsys.readouterr().out))
     assert (manifest.version, manifest.state_rows, manifest.query.text) == (1, 1000, QUERY)
+    assert [delivery.results for delivery in manifest.undelivered] == [("r0.parquet",)]
+
+
+def test_an_earlier_format_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """What its states were is known only to a run of its query."""
+    golden = Path(__file__).parent.parent / "golden" / "checkpoints" / "local-windows" / "ck"
+    assert main(["state", "show", str(golden)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: the checkpoint was written by an earlier version of watersmeet\n")
+    assert "detail: It has format 2; this version writes format 3." in err
+    assert "hint: Run its job with this version" in err
 
 
 @pytest.mark.parametrize("verb", ["ls", "show"])

@@ -18,7 +18,9 @@ from small_steps import Row, plan_of, rows_of, step
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.step import _chunks, join_step
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import Node
+from watersmeet.plan.tree import choose_tree
 
 THREE = "SELECT A.v AS a, B.v AS b, C.v AS c FROM A, B, C WHERE A.k = B.k AND B.k = C.k"
 
@@ -175,8 +177,8 @@ def test_the_output_carries_the_hash_and_the_wanted_columns() -> None:
 
 
 def test_the_output_carries_the_upper_bits_of_its_hash_where_lineage_is_wanted() -> None:
-    lower, _ = plan_of(THREE, tree="((A B) C)", lineage=True).operators.values()
     plan = plan_of(THREE)
+    lower, _ = lay_out(plan.query, choose_tree(plan.query, "((A B) C)"), lineage=True).operators.values()
     new = [rows_of(plan, alias, [(4, 1, 0)]) for alias in "AB"]
     (chunk,) = join_step(lower, new, [[], []])
     assert lower.lineage == "#A+B"

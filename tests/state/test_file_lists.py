@@ -1,4 +1,4 @@
-"""The files that sources have read: none is forgotten, however many, and a manifest does not grow with them."""
+"""The files that sources have read: none is forgotten, however many they are, and a manifest does not grow with it."""
 
 from __future__ import annotations
 

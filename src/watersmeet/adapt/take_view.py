@@ -118,7 +118,10 @@ def _cold_groups(
     cooled_rows = np.stack([nothing if bucket is None else bucket.rows_by_group for bucket in cooled]).astype(np.int64)
     cooled_bytes = sum((bucket.bytes_by_group for bucket in cooled if bucket is not None), nothing)
     until = horizons_us.get(node.name)
-    passed = np.zeros(ledger.groups, dtype=bool) if until is None else ledger.passed(until)
+    passed, overdue = np.zeros(ledger.groups, dtype=bool), np.zeros(ledger.groups, dtype=bool)
+    if until is not None:
+        widest = max(width for entry in node.inputs for _, width in entry.state.windows)
+        passed, overdue = ledger.passed(until), ledger.passed(until - widest)
     keys = ledger.keys.distinct
     for group in np.flatnonzero(ledger.closed_groups).tolist():
         yield ColdView(
@@ -130,6 +133,7 @@ def _cold_groups(
             bytes=int(ledger.bytes[group]),
             unique=float(keys[group]),
             passed=bool(passed[group]),
+            overdue=bool(overdue[group]),
             cooled=tuple(cooled_rows[:, group].tolist()),
             cooled_bytes=int(cooled_bytes[group]),
         )

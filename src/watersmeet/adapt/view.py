@@ -84,6 +84,7 @@ class ColdView:
     bytes: int
     unique: float  # distinct keys, of all generations
     passed: bool = False  # one of them has outlived its windows, so that no new row will join with it
+    overdue: bool = False  # and that for as long as its windows are wide
     cooled: tuple[int, ...] = ()  # rows by input of the live generation that have expired and gone cold
     cooled_bytes: int = 0
 

@@ -37,7 +37,7 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a line on stdout, nothing else")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting of the job")
     parser.add_argument(
-        "--drain", action="store_true", help="when interrupted, pay every result that is owed, then end"
+        "--drain", action="store_true", help="when interrupted, emit every result that is owed, then end"
     )
     parser.set_defaults(run=run)
 
@@ -66,7 +66,7 @@ def stop_on_signals() -> Callable[[], bool]:
 
     def ask(number: int, frame: object) -> None:
         asked.append(number)
-        tell("ending: results that are owed are paid first; interrupt again to end at once")
+        tell("ending: results that are owed are emitted first; interrupt again to end at once")
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -13,10 +13,10 @@ from functools import cached_property
 
 from watersmeet.adapt.decisions import Work
 from watersmeet.kernel.window import NEVER
-from watersmeet.model.ids import LIVE, GroupKey, OperatorName, StateName
+from watersmeet.model.ids import LIVE, OperatorName, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.routing import GroupRange, has_group, union_ranges
+from watersmeet.model.routing import GroupRange, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import LeafPort, PhysicalPlan, Stage
 from watersmeet.plan.query import Query
@@ -26,16 +26,16 @@ from watersmeet.state.manifest import Manifest
 
 
 @dataclass(frozen=True)
-class GroupMerge:
-    """Emit what is owed between the closed generations of a group: its cold segments, of all states of the operator.
+class GroupsToMerge:
+    """Emit what is owed between the closed generations of groups of an operator: their cold segments, of all states.
 
-    `live_since_us` is the oldest time in its live generation, which what is united still owes results to.
+    `live_since_us` is the oldest time in the live generation of each group, which what is united still owes results to.
     """
 
     operator: OperatorName
-    group: int
+    groups: tuple[int, ...]
     segments: tuple[Segment, ...]
-    live_since_us: int = NEVER
+    live_since_us: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class StageContext:
     segments: Mapping[StateName, tuple[Segment, ...]]  # the active ones
     horizons_us: Mapping[StateName, int | None]  # the time up to which rows may expire unseen
     closed: Mapping[StateName, tuple[GroupRange, ...]]  # groups with a closed generation, where there are any
-    merges: tuple[GroupMerge, ...] = ()
+    merges: tuple[GroupsToMerge, ...] = ()
     parts: tuple[PartsToUnite, ...] = ()
     watched: bool = False  # statistics of groups are kept
     lineage: Mapping[str, OperatorName] = field(default_factory=dict)  # by field, the join whose hash it is
@@ -107,25 +107,25 @@ class BatchContext:
         return watermarks_us(self.plan, self.manifest)
 
     @cached_property
-    def merges(self) -> tuple[GroupMerge, ...]:
-        """The groups to merge, with their closed generations."""
-        found: dict[GroupKey, list[Segment]] = {key: [] for key in self.work.merges}
-        for operator in {operator for operator, _ in found}:
-            wanted = [group for name, group in found if name == operator]
-            for state in self.plan.operators[operator].states:
-                for generation, bucket in self.manifest.segments.cold(state).items():
-                    held = [group for group in wanted if bucket.rows_by_group[group]] if generation != LIVE else []
-                    for segment in bucket.entries.values() if held else ():
-                        for group in held:
-                            if has_group(segment.groups, group):
-                                found[operator, group].append(segment.only(((group, group + 1),)))
-        ledgers = self.ledgers.at(self.manifest)
-        result = []
-        for (operator, group), segments in found.items():
-            live = ledgers[operator].live
-            since = NEVER if live is None else int(live.times_us[group])
-            result.append(GroupMerge(operator, group, tuple(segments), since))
-        return tuple(result)
+    def merges(self) -> tuple[GroupsToMerge, ...]:
+        """The groups to merge, with their closed generations, together for each operator."""
+        wanted: dict[OperatorName, list[int]] = {}
+        for operator, group in self.work.merges:
+            wanted.setdefault(operator, []).append(group)
+        return tuple(self._merge(operator, sorted(groups)) for operator, groups in wanted.items())
+
+    def _merge(self, operator: OperatorName, groups: list[int]) -> GroupsToMerge:
+        ranges = union_ranges((group, group + 1) for group in groups)
+        found = [
+            segment.only(ranges)
+            for state in self.plan.operators[operator].states
+            for generation, bucket in self.manifest.segments.cold(state).items()
+            if generation != LIVE and bucket.rows_by_group[groups].any()
+            for segment in bucket.entries.values()
+        ]
+        live = self.ledgers.at(self.manifest)[operator].live
+        since = [NEVER] * len(groups) if live is None else live.times_us[groups].tolist()
+        return GroupsToMerge(operator, tuple(groups), tuple(part for part in found if part.groups), tuple(since))
 
     @property
     def parts(self) -> tuple[PartsToUnite, ...]:

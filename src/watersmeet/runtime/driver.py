@@ -5,7 +5,8 @@ through the same steps. Whoever calls takes turns: a batch and a round never ove
 
 Delivery: what is committed stays listed as undelivered until its delivery is known, however many commits follow. It is
 marked as delivered with the next commit, whatever that is for, or when the run ends. So whatever dies, the next run
-finds what may not have been delivered, and delivers it again, the oldest first, before anything else.
+finds what may not have been delivered, and delivers it again, the oldest first, before anything else. Its files wait
+for as long as it is listed.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Driver(Generic[SourceT]):
         self._clock = clock or WallClock()
         self._before = checkpoint.manifest
         self._learned = checkpoint.manifest.learned
-        self._delivered: list[DeliveryId] = []  # since the last commit
+        self._delivered: dict[DeliveryId, Delivery] = {}  # since the last commit
         self._told: list[Mapping[str, Any]] = []  # decisions since the last event
         self._began: float | None = None
         self.last_work = self._clock.now()
@@ -86,8 +87,7 @@ class Driver(Generic[SourceT]):
             for delivery in self.manifest.undelivered:
                 if delivery.id not in self._delivered:
                     self._deliver(delivery)
-                    self._delivered.append(delivery.id)
-                    self.checkpoint.drop_later(delivered=(*delivery.results, *delivery.late_files))
+                    self._delivered[delivery.id] = delivery
 
     def run_batch(self, source: SourceT) -> Manifest:
         """Join one batch, commit and deliver it."""
@@ -141,6 +141,7 @@ class Driver(Generic[SourceT]):
         with self.turn:
             if self._delivered:
                 self._commit([])
+                self.checkpoint.tidy()
             batches = self.manifest.last_batch - self._before.last_batch
             seconds = 0.0 if self._began is None else self._clock.now() - self._began
         self._report(EndEvent.of(self._before, self.manifest, batches, seconds).to_json())
@@ -168,6 +169,7 @@ class Driver(Generic[SourceT]):
             self.plan, self.manifest, self.controller.ledgers, work, new_rows=source is not None, watched=watched
         )
         streams, tasks = self._executor.run(context, source)
+        ran = self._clock.now()
         commit_batch(
             self.checkpoint,
             context,
@@ -177,7 +179,8 @@ class Driver(Generic[SourceT]):
             self._learned,
             self._marks(),
         )
-        self._delivered = []
+        commit_seconds = self._clock.now() - ran
+        self._let_go_of_delivered()
         self._learned = self.manifest.learned
         for report in streams:
             self.checkpoint.files.add(report.stream, report.files)
@@ -189,7 +192,8 @@ class Driver(Generic[SourceT]):
         self._carry_out(self._ask(Moment.AFTER_BATCH))
         told, self._told = self._told, []
         decisions = [for_people(entry, self.plan.label) for entry in told]
-        self._report(batch_event(self.plan, self.manifest, self.controller.ledgers, seconds, decisions).to_json())
+        event = batch_event(self.plan, self.manifest, self.controller.ledgers, seconds, decisions, commit_seconds)
+        self._report(event.to_json())
         self._tidy()
         self.last_work = self._clock.now()
         return self.manifest
@@ -203,7 +207,13 @@ class Driver(Generic[SourceT]):
         changed = self._learned != self.manifest.learned
         learn = [Learn(self._learned)] if changed and not any(isinstance(u, Learn) for u in updates) else []
         self.checkpoint.commit([AtVersion(self.manifest.version)], [*self._marks(), *updates, *learn])
-        self._delivered = []
+        self._let_go_of_delivered()
+
+    def _let_go_of_delivered(self) -> None:
+        """It is written down that these were delivered, so nobody will deliver them again."""
+        for delivery in self._delivered.values():
+            self.checkpoint.drop_later(delivered=(*delivery.results, *delivery.late_files))
+        self._delivered = {}
 
     def _marks(self) -> list[Update]:
         return [MarkDelivered(tuple(self._delivered))] if self._delivered else []

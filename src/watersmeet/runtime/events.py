@@ -52,6 +52,7 @@ class BatchEvent(_Told):
     rows_out: int
     rows_late: int
     seconds: float
+    commit_seconds: float  # that the commit of the batch took, of all its seconds
     state_rows: int
     active_bytes: int
     cold_bytes: int
@@ -104,6 +105,7 @@ def batch_event(
     ledgers: Ledgers,
     seconds: float,
     decisions: Sequence[Mapping[str, Any]] = (),
+    commit_seconds: float = 0.0,
 ) -> BatchEvent:
     """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
@@ -117,6 +119,7 @@ def batch_event(
         rows_out=batch.rows_out,
         rows_late=batch.rows_late,
         seconds=round(seconds, 6),
+        commit_seconds=round(commit_seconds, 6),
         state_rows=manifest.state_rows,
         active_bytes=manifest.active_bytes,
         cold_bytes=manifest.cold_bytes,

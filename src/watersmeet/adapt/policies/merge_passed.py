@@ -5,8 +5,12 @@ would not make that cheaper. A merge emits it, and drops what has expired by the
 a generation that a merge has united is younger than one window, and is merged again one window later. Without windows
 nothing ever passes, and this does nothing.
 
-The live generation of such a group is merged too where some of its rows have expired and gone cold. Nothing else would
-end it where the budget is not passed any more, and all that ever came to the group would stay.
+The live generation of such a group is merged too where so many of its rows have expired and gone cold that they are
+most of what waits, or where there is nothing else to merge: nothing else would end it where the budget is not passed
+any more, and all that ever came to the group would stay. Otherwise it is left alone, for new rows to find partners in.
+
+Groups are merged together, for most of what a merge costs is to read files that all of them lie in. So it waits until
+there is enough of it, or until one of them has waited for as long as a window is wide.
 
 Why it is needed: an operator that owes results holds back the time up to which those above it may let go of rows. What
 is owed for ever would hold that back for ever, and everything above would grow.
@@ -38,10 +42,13 @@ class MergePassed:
         view = outlook.memory
         left = AT_ONCE * (self.budget_bytes or 0)
         passed = [cold for cold in view.cold if cold.passed and (cold.generations > 1 or any(cold.cooled))]
+        enough = sum(cold.bytes for cold in passed) >= left or any(cold.overdue for cold in passed)
+        if not enough and outlook.moment is not Moment.IDLE:
+            return
         # Lower operators first: what they emit is what those above wait for.
         passed.sort(key=lambda cold: (view.operator(cold.operator).level, -cold.bytes, cold.key))
         for place, cold in enumerate(passed):
-            whole = any(cold.cooled)
+            whole = any(cold.cooled) and (cold.generations == 1 or cold.cooled_bytes >= cold.bytes)
             read = cold.and_live(view.live(*cold.key)) if whole else cold
             come_true = outlook.learned.come_true.get(cold.operator, 1.0)
             left -= read.bytes + owed_by(read) * kept_bytes(view, cold.operator) * come_true

@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 from watersmeet.config import Job
 from watersmeet.lang.binder import bind
+from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import CheckpointFolders, refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.local.run import LocalRun
-from watersmeet.runtime.local.sources import FileSource, LocalSource
-from watersmeet.runtime.opening import OpenRun, open_run, settings_of
+from watersmeet.runtime.local.sources import FileSource
+from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
 
 
@@ -29,6 +30,7 @@ def run_job(
     With `drain`, a run that is stopped emits what it owes first.
     """
     query = bind(job.query, job.streams())
+    sources = _open_sources(job, query)  # a mistake shows before anything is made
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint, job.run.cache)
     owner = uuid.uuid4().hex if folders is None else folders.home.path()
     outputs = Outputs.of(job.sink.format, job.sink.path, job.sink.late, owner)
@@ -36,7 +38,8 @@ def run_job(
         refuse_made_on_spark(folders)
     run = open_run(query, settings_of(job), folders, outputs.waiting_folders, note=note_to(report))
     try:
-        sources = _open_sources(job, run)
+        for name, progress in run.checkpoint.manifest.streams.items():
+            sources[name].ignored_before_us = progress.ignored_before_us
         if folders is None:
             for folder in outputs.waiting_folders:
                 folder.make()
@@ -62,11 +65,10 @@ def run_job(
                 shutil.rmtree(folder.path(), ignore_errors=True)
 
 
-def _open_sources(job: Job, run: OpenRun) -> dict[str, LocalSource]:
-    sources: dict[str, LocalSource] = {}
-    for name in run.plan.streams:
-        source, progress = job.sources[name], run.checkpoint.manifest.streams.get(name)
+def _open_sources(job: Job, query: Query) -> dict[str, FileSource]:
+    sources: dict[str, FileSource] = {}
+    for stream in {entry.stream.name: entry.stream for entry in query.inputs}.values():
+        source = job.sources[stream.name]
         assert source.path is not None, "the job file was checked"
-        ignored = 0 if progress is None else progress.ignored_before_us
-        sources[name] = FileSource(job.streams()[name], source.path, source.format, source.options, ignored)
+        sources[stream.name] = FileSource(stream, source.path, source.format, source.options)
     return sources

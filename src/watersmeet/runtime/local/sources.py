@@ -85,7 +85,7 @@ class FileSource:
         self._recursive = is_recursive(options)
         self._max_files = _positive(options.get("maxFilesPerTrigger"), stream.name)
         self._max_age_us = _age_us(options.get("maxFileAge", "7d"), stream.name)
-        self._ignored_before_us = ignored_before_us
+        self.ignored_before_us = ignored_before_us
         self._unread: deque[SourceFile] = deque()
         self._found_any = False
         if not self._root.exists():
@@ -102,19 +102,19 @@ class FileSource:
             return None
         rows = [batch for file in files for batch in self._read(file)]
         newest_us = max(file.modified_us for file in files)
-        self._ignored_before_us = max(self._ignored_before_us, newest_us - self._max_age_us)
+        self.ignored_before_us = max(self.ignored_before_us, newest_us - self._max_age_us)
         return SourceBatch(
             rows,
             tuple(file.address for file in files),
             tuple(file.modified_us for file in files),
-            self._ignored_before_us,
+            self.ignored_before_us,
         )
 
     def _list(self, done: Container[str]) -> Iterator[SourceFile]:
         listing = list_files(self._root, self._recursive)
         self._refuse_if_astray(listing, done)
         for file in listing.files:
-            if file.modified_us >= self._ignored_before_us and not known_before(file.address, self._root, done):
+            if file.modified_us >= self.ignored_before_us and not known_before(file.address, self._root, done):
                 yield file
 
     def _refuse_if_astray(self, listing: Listing, done: Container[str]) -> None:

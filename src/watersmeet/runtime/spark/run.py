@@ -14,7 +14,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -66,7 +67,7 @@ class SparkRun:
         self._query: StreamingQuery | None = None
         self._stopping = threading.Event()
         self._ended = threading.Event()
-        self._batch_thread: int | None = None  # while a batch is under way
+        self._at_work: set[threading.Thread] = set()  # the threads that may be calling the user's function
 
     def attach(self, query: StreamingQuery) -> None:
         """Go with Spark's own query to its end."""
@@ -87,17 +88,15 @@ class SparkRun:
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """What `foreachBatch` calls: compute, commit and deliver the batch, unless that has happened."""
         try:
-            with self._driver.turn:
-                self._batch_thread = threading.get_ident()
-                try:
-                    self._on_batch(frame, batch_id)
-                finally:
-                    self._batch_thread = None
+            with self._working(), self._driver.turn:
+                self._on_batch(frame, batch_id)
         except BaseException as error:
-            self._error = self._error or error
+            self._note(error)
             raise to_spark(error, self._stopping.is_set()) from None
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        if self._error is not None:
+            raise self._error  # the run is over, and this batch had been waiting
         last = self._manifest.last_batch
         if batch_id not in (last, last + 1):
             raise CheckpointError(
@@ -135,19 +134,33 @@ class SparkRun:
 
     def _attend(self) -> None:
         try:
-            self._driver.begin()
-            self._go_along()
-            if self._error is None and not self._stopping.is_set():
-                while self._finite and not self._stopping.is_set() and self._driver.drain_step(ended=True):
+            with self._working():
+                self._driver.begin()
+                self._go_along()
+                while self._finite and not self._is_over and self._driver.drain_step(ended=True):
                     pass
-            if self._error is None:
-                self._driver.end()
+                if self._error is None:
+                    self._driver.end()
         except BaseException as error:
-            self._error = self._error or error
+            self._note(error)
             self._stop_streaming()
         finally:
             self._opened.close()
             self._ended.set()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._error is not None or self._stopping.is_set()
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """This thread may call the user's function, and must not be waited for there."""
+        thread = threading.current_thread()
+        self._at_work.add(thread)
+        try:
+            yield
+        finally:
+            self._at_work.discard(thread)
 
     def _go_along(self) -> None:
         """Wait for the end of Spark's query; merge while it has nothing to do."""
@@ -156,7 +169,7 @@ class SparkRun:
                 if self._streaming.awaitTermination(IDLE_SECONDS):  # type: ignore[arg-type]
                     return
             except StreamingQueryException as error:
-                self._error = self._error or error
+                self._note(error)
                 return
             idle = time.perf_counter() - self._driver.last_work >= IDLE_SECONDS
             if idle and self._opened.controller.watched and self._driver.turn.acquire(blocking=False):
@@ -170,7 +183,12 @@ class SparkRun:
         try:
             self._streaming.stop()
         except Exception as error:
-            self._error = self._error or error
+            self._note(error)
+
+    def _note(self, error: BaseException) -> None:
+        """What ended the run is the first error; what a batch under way makes of being stopped is none."""
+        if not self._is_over:
+            self._error = error
 
     # --- the handle --------------------------------------------------------------------------------------------------
 
@@ -185,28 +203,29 @@ class SparkRun:
 
     def exception(self) -> WatersmeetError | None:
         """What ended the query, if that was an error; None while it runs."""
-        if not self._ended.is_set() or self._error is None or self._stopping.is_set():
+        if not self._ended.is_set() or self._error is None:
             return None
         return translate(self._error)
 
     def stop(self) -> None:
         """Stop after the batch under way, and let go of the checkpoint. What is owed stays owed; see `drain`."""
         self._refuse_inside_batch("stop")
-        self._stopping.set()  # what the batch under way makes of that is no error
         if not self._ended.is_set():
+            self._stopping.set()
             self._stop_streaming()
         self._ended.wait()
 
     def drain(self) -> None:
         """Emit everything that is owed so far. Batches wait meanwhile."""
         self._refuse_inside_batch("drain")
-        self._driver.drain(ended=False)
+        with self._working():
+            self._driver.drain(ended=False)
 
     def _refuse_inside_batch(self, what: str) -> None:
-        if self._batch_thread == threading.get_ident():
+        if threading.current_thread() in self._at_work:
             raise JobError(
                 f"{what}() was called from the function of foreachBatch",
-                detail=f"A batch is over only when its function returns, and {what} waits for that.",
+                detail=f"A delivery is over only when its function returns, and {what} waits for that.",
                 hint="Call it from the thread that started the query.",
             )
 

@@ -15,23 +15,21 @@ from watersmeet.runtime.stages.task import StageTask
 
 def merge_groups(task: StageTask, node: Node) -> Iterator[pa.RecordBatch]:
     """What the node's groups owe that are to be merged now, their generations united one after the other."""
-    context = task.context
-    owners = context.placement.of(node.partitioning).owners
-    merges = [m for m in context.merges if m.operator == node.name and owners[m.group] == task.slot]
-    if not merges:
-        return
-    faults.reach("in-merge")
     states = [entry.state for entry in node.inputs]
-    generations = task.state.closed_generations(merges, states)
-    united: list[list[Indexed]] = [[] for _ in states]
-    for place, generation in enumerate(generations):
-        if place:
-            for chunk in merge_step(node, generation, united):
-                task.rows_merged += chunk.num_rows
-                yield _without_lineage(chunk, context.lineage.keys())
-        for pieces, rows in zip(united, generation, strict=True):
-            pieces.append(Indexed.of(rows))
-    task.state.unite(merges, states, generations)
+    wanted = [merge for merge in task.context.merges if merge.operator == node.name]
+    for merge in (mine for merge in wanted if (mine := task.state.mine(merge, states[0])) is not None):
+        faults.reach("in-merge")
+        generations = task.state.closed_generations(merge, states)
+        united: list[list[Indexed]] = [[] for _ in states]
+        for place, generation in enumerate(generations):
+            if place:
+                for chunk in merge_step(node, generation, united):
+                    task.rows_merged += chunk.num_rows
+                    yield _without_lineage(chunk, task.context.lineage.keys())
+            for pieces, rows in zip(united, generation, strict=True):
+                if rows.num_rows:
+                    pieces.append(Indexed.of(rows))
+        task.state.unite(merge, states, generations)
 
 
 def _without_lineage(chunk: pa.RecordBatch, fields: Container[str]) -> pa.RecordBatch:

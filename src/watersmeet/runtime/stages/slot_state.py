@@ -5,7 +5,7 @@ One `SlotState` serves one task. It collects what the task wrote for the task's 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ from watersmeet.kernel.indexed import Indexed, Stretches
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import hashes, merge_sorted, take
 from watersmeet.kernel.window import NEVER, expiry
-from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId
+from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId, StateName
 from watersmeet.model.routing import (
     GroupRange,
     Slice,
@@ -28,7 +28,7 @@ from watersmeet.model.routing import (
 )
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
-from watersmeet.runtime.context import GroupMerge, StageContext
+from watersmeet.runtime.context import GroupsToMerge, StageContext
 from watersmeet.state.compaction import Candidate, choose_merges
 from watersmeet.state.segment_files import Segments
 
@@ -147,43 +147,48 @@ class SlotState:
         self.scratch.append(segment.id)
         return segment
 
-    def closed_generations(self, merges: Sequence[GroupMerge], states: Sequence[State]) -> list[list[pa.RecordBatch]]:
-        """The rows of the closed generations of groups, for each input of the operator: first the oldest generation of
-        every group, then the second oldest of every group, and so on. Groups have no key in common.
-        """
+    def mine(self, merge: GroupsToMerge, state: State) -> GroupsToMerge | None:
+        """What of a merge is this slot's to do."""
+        owners = self.context.placement.of(state.partitioning).owners
+        kept = [place for place, group in enumerate(merge.groups) if owners[group] == self.slot]
+        if not kept:
+            return None
+        groups = tuple(merge.groups[place] for place in kept)
+        parts = [segment.only(_as_ranges(groups)) for segment in merge.segments]
+        since = tuple(merge.live_since_us[place] for place in kept)
+        return GroupsToMerge(merge.operator, groups, tuple(part for part in parts if part.groups), since)
+
+    def closed_generations(self, merge: GroupsToMerge, states: Sequence[State]) -> list[list[pa.RecordBatch]]:
+        """The rows of the closed generations of groups, the oldest first, for each input of the operator."""
         by_name = {state.name: state for state in states}
-        ranks: list[dict[str, list[pa.RecordBatch]]] = []
-        for merge in merges:
-            numbers = sorted({segment.generation for segment in merge.segments})
-            ranks += [{} for _ in range(len(numbers) - len(ranks))]
-            for segment in merge.segments:
-                rows = self._slice_of(segment, by_name[segment.state]).part
-                ranks[numbers.index(segment.generation)].setdefault(segment.state, []).append(rows)
-        return [[merge_sorted(rank.get(state.name, ()), state.schema) for state in states] for rank in ranks]
+        found: dict[Generation, dict[StateName, list[pa.RecordBatch]]] = {}
+        for segment in merge.segments:
+            rows = self._slice_of(segment, by_name[segment.state]).part
+            found.setdefault(segment.generation, {}).setdefault(segment.state, []).append(rows)
+        return [
+            [merge_sorted(found[number].get(state.name, ()), state.schema) for state in states]
+            for number in sorted(found)
+        ]
 
     def unite(
-        self, merges: Sequence[GroupMerge], states: Sequence[State], generations: Sequence[Sequence[pa.RecordBatch]]
+        self, merge: GroupsToMerge, states: Sequence[State], generations: Sequence[Sequence[pa.RecordBatch]]
     ) -> None:
         """Write the closed generations of merged groups down as one, the rows of all these groups together."""
-        gone: dict[SegmentId, list[GroupRange]] = {}
-        for merge in merges:
-            for segment in merge.segments:
-                gone.setdefault(segment.id, []).extend(segment.groups)
-        self.released += [(name, union_ranges(groups)) for name, groups in gone.items()]
-        groups = self._slice(union_ranges((merge.group, merge.group + 1) for merge in merges))
+        self.released += [(segment.id, segment.groups) for segment in merge.segments]
+        groups = self._slice(_as_ranges(merge.groups))
         for place, state in enumerate(states):
             rows = merge_sorted([generation[place] for generation in generations], state.schema)
-            rows = self._still_owed(rows, state, merges)
+            rows = self._still_owed(rows, state, merge)
             if rows.num_rows:
                 self._write_cold(rows, state, groups, UNITED)
 
-    def _still_owed(self, rows: pa.RecordBatch, state: State, merges: Sequence[GroupMerge]) -> pa.RecordBatch:
+    def _still_owed(self, rows: pa.RecordBatch, state: State, merge: GroupsToMerge) -> pa.RecordBatch:
         """The rows of merged groups that a future row, or one of the live generation, may still join with."""
         until = self.context.horizons_us[state.name]
         if until is None or not state.windows or not rows.num_rows:
             return rows
         since = np.full(self.context.placement.groups, NEVER, dtype=np.int64)
-        since[[merge.group for merge in merges]] = [merge.live_since_us for merge in merges]
+        since[list(merge.groups)] = merge.live_since_us
         limit = np.minimum(until, since[groups_of(hashes(rows), len(since))])
         needed = expiry(rows, state) > limit
         return rows if needed.all() else take(rows, np.flatnonzero(needed))
@@ -224,3 +229,7 @@ def fitted(segment: Indexed, state: State) -> Indexed:
 def _stretches(groups: tuple[GroupRange, ...], total: int) -> Stretches:
     """The stretches of the hash that groups are. Many segments have the same ones, batch after batch."""
     return Stretches.of([(hash_start(low, total), hash_start(high, total)) for low, high in groups])
+
+
+def _as_ranges(groups: Iterable[int]) -> tuple[GroupRange, ...]:
+    return union_ranges((group, group + 1) for group in groups)
