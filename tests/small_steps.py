@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.kernel.indexed import Indexed
-from watersmeet.kernel.prepare import prepare, set_late_apart
+from watersmeet.kernel.prepare import prepare, split_late
 from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
@@ -29,7 +29,7 @@ def plan_of(text: str, schema: str = SCHEMA) -> PhysicalPlan:
 def rows_of(plan: PhysicalPlan, alias: str, rows: Sequence[Row], schema: str = SCHEMA) -> pa.RecordBatch:
     fields = parse_schema(schema)
     batch = pa.RecordBatch.from_pylist([dict(zip(fields.names, row, strict=True)) for row in rows], schema=fields)
-    return prepare(set_late_apart(batch, "ts", None), next(leaf for leaf in plan.leaves if leaf.alias == alias))
+    return prepare(split_late(batch, "ts", None), next(leaf for leaf in plan.leaves if leaf.alias == alias))
 
 
 def step(
@@ -51,7 +51,7 @@ def step_by_step(
 ) -> Iterator[pa.RecordBatch]:
     (stage,) = plan.stages
     (node,) = stage.nodes
-    aliases = [entry.source for entry in node.inputs]
+    aliases = [str(entry.source) for entry in node.inputs]
     return join_step(
         node,
         [rows_of(plan, alias, new.get(alias, []), schema) for alias in aliases],

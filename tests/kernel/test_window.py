@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.kernel.window import LONG_AGO, NEVER, expiry, lifetimes
+from watersmeet.model.ids import Partitioning, StateName
 from watersmeet.plan.physical import State
 
 SECOND = 1_000_000
@@ -14,7 +15,13 @@ SECOND = 1_000_000
 def state(windows: dict[str, int], times: list[str]) -> State:
     fields = tuple((f"@{alias}", pa.int64()) for alias in times)
     return State(
-        "S", tuple(times), (), fields, tuple((f"@{alias}", width) for alias, width in windows.items()), ("other",)
+        StateName("S"),
+        tuple(times),
+        (),
+        fields,
+        tuple((f"@{alias}", width) for alias, width in windows.items()),
+        ("other",),
+        Partitioning("k0"),
     )
 
 

@@ -1,0 +1,56 @@
+"""Reports of tasks: nothing is lost on the way through JSON, and parts add up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+from small_plans import chain_plan, named, piece
+from watersmeet.model.group_figures import GroupObservation
+from watersmeet.model.ids import SegmentId
+from watersmeet.model.statistics import PairCounts
+from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
+
+PLAN = chain_plan()
+STREAM = StreamReport("A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2)
+
+
+def test_what_was_read_of_a_stream_travels_whole() -> None:
+    assert StreamReport.from_json(json.loads(json.dumps(STREAM.to_json()))) == STREAM
+    default = StreamReport("A")
+    assert all(getattr(STREAM, entry.name) != getattr(default, entry.name) for entry in fields(STREAM)[1:])
+    assert StreamReport.from_json(json.loads(json.dumps(default.to_json()))) == default
+
+
+def test_what_a_task_did_travels_whole() -> None:
+    """Every field is given here, so that none can be forgotten on one runtime."""
+    seen = GroupObservation.nothing(2, 4)
+    seen.arrivals[0][1] = 3
+    seen.local[2] = 5
+    report = TaskReport(
+        added=(piece(PLAN, "s", "A", ((0, 2),), 0, cold=3),),
+        released=((SegmentId("t"), ((0, 1), (4, 6))),),
+        scratch=(SegmentId("u"),),
+        results=("r1", "r2"),
+        rows_out=7,
+        joins={"J1": {"rows_in": 4, "rows_out": 7}},
+        rows={"A": 3},
+        pairs=(PairCounts(("A",), ("B",), 10.0, 3.0, 2.0, 1.0),),
+        rows_merged=2,
+        groups={named(PLAN, "J1"): seen},
+    )
+    again = TaskReport.from_json(json.loads(json.dumps(report.to_json())))
+    default = TaskReport()
+    for entry in fields(TaskReport):
+        assert getattr(report, entry.name) != getattr(default, entry.name), "an example of each"
+        if entry.name != "groups":
+            assert getattr(again, entry.name) == getattr(report, entry.name)
+    assert again.groups[named(PLAN, "J1")].to_json() == seen.to_json()
+
+
+def test_parts_of_a_stream_add_up() -> None:
+    other = StreamReport("A", 1, 0, 90, 4, ("late-2",), (("f3", 9),), 7)
+    empty = StreamReport("A")
+    (together,) = merge_stream_reports([STREAM, empty, other])
+    assert together == StreamReport("A", 10, 2, 90, -5, ("late-1", "late-2"), (("f1", 3), ("f2", 4), ("f3", 9)), 7)
+    assert merge_stream_reports([empty, StreamReport("B", 1)]) == [empty, StreamReport("B", 1)]
