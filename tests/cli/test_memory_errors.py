@@ -21,7 +21,6 @@ from watersmeet.cli.main import main
 from watersmeet.config import load_job
 from watersmeet.model.segments import Segment
 from watersmeet.runtime.local.job import run_job
-from watersmeet.state import segment_files
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import read_versions
@@ -110,7 +109,6 @@ def unpaid(job: SmallJob, monkeypatch: pytest.MonkeyPatch) -> SmallJob:
     events: list[dict[str, Any]] = []
     run_job(load_job(str(job.path), ALL_COLD), events.append, stopped=lambda: len(events) > 3)
     assert events[-2]["owed_groups"]
-    monkeypatch.setattr(segment_files, "_sound", {})  # the next run is another process
     return job
 
 
@@ -156,7 +154,6 @@ def test_damage_to_a_cold_segment_is_told_and_repair_goes_on(
     checked_main(unpaid, capsys, 1, 'segment "', *settings)
     assert unpaid.answer() == delivered, "to try again changes nothing"
     path.write_bytes(sound)
-    monkeypatch.setattr(segment_files, "_sound", {})
     run_here(unpaid, *settings)
     assert unpaid.answer() == unpaid.expected()
 

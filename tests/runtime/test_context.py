@@ -105,13 +105,13 @@ def test_a_merge_reads_the_closed_generations_of_its_group() -> None:
         entry("c1", "C", cold=1),
     )
     found = context(*held, work=Work(merges=((J1, 1), (J1, 5), (J2, 0))))
-    merges = {(merge.operator, merge.group): merge for merge in found.for_stage(LOWER).merges}
-    assert set(merges) == {(J1, 1), (J1, 5)}, "those of the other stage are not told"
-    assert {segment.id: segment.groups for segment in merges[J1, 1].segments} == {"a1": ((1, 2),), "b2": ((1, 2),)}
-    assert [segment.id for segment in merges[J1, 5].segments] == ["a1"]
-    assert merges[J1, 1].live_since_us == 2 * SECOND, "what is united still owes results to what is live"
+    (merge,) = found.for_stage(LOWER).merges
+    assert (merge.operator, merge.groups) == (J1, (1, 5)), "those of the other stage are not told"
+    parts = {segment.id: segment.groups for segment in merge.segments}
+    assert parts == {"a1": ((1, 2), (5, 6)), "b2": ((1, 2),)}
+    assert merge.live_since_us == (2 * SECOND, 2 * SECOND), "what is united still owes results to what is live"
     (above,) = found.for_stage(UPPER).merges
-    assert ([segment.id for segment in above.segments], above.live_since_us) == (["c1"], NEVER)
+    assert ([segment.id for segment in above.segments], above.live_since_us) == (["c1"], (NEVER,))
 
 
 def test_parts_to_unite_go_to_the_stage_that_keeps_them() -> None:

@@ -21,7 +21,7 @@ from watersmeet.state.gc import collect_everything, collect_files
 from watersmeet.state.identity import identify, refuse_other_query
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest, Track
-from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments, open_files
+from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import AtVersion, Consequences, FileTable, Requirement, Table, none
 from watersmeet.state.updates import SetPlacement, Update
@@ -120,6 +120,7 @@ class Checkpoint:
     def close(self) -> None:
         with self._turn:
             self._closed = True
+            self.segments.close()
             if self._lock is not None:
                 self._lock.release()
 
@@ -146,7 +147,6 @@ def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder 
 
 def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...], lock: CheckpointLock) -> Checkpoint:
     """Take over the table of a checkpoint whose lock is held."""
-    open_files.forget_all()  # an earlier run of this process may have them open as they were
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
     checkpoint = Checkpoint(table, FileSegments(folders.segments), waiting, lock, folders.file_lists)

@@ -73,10 +73,10 @@ class _OpenFiles:
         found = self._files.pop(path, None)
         self._bytes -= 0 if found is None else found[1]
 
-    def forget_all(self) -> None:
+    def forget_under(self, folder: str) -> None:
         with self._turn:
-            self._files.clear()
-            self._bytes = 0
+            for path in [path for path in self._files if path.startswith(f"{folder}/")]:
+                self._forget(path)
 
 
 open_files = _OpenFiles()
@@ -161,7 +161,7 @@ class _Summed:
 
 
 class FileSegments:
-    """Writes and reads the segments of a checkpoint."""
+    """Writes and reads the segments of a checkpoint. Close it when the run ends."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -222,6 +222,10 @@ class FileSegments:
                 hint="Restore the file from a backup, or start again with a new checkpoint.",
             )
 
+    def close(self) -> None:
+        """Let go of all files."""
+        open_files.forget_under(self.folder.path())
+
     def names(self) -> list[str]:
         return self.folder.names()
 
@@ -243,6 +247,9 @@ class MemorySegments:
 
     def read(self, segment: Segment) -> Indexed:
         return self._rows[segment.file]
+
+    def close(self) -> None:
+        self._rows.clear()
 
     def names(self) -> list[str]:
         return [file_name(segment_id) for segment_id in self._rows]
