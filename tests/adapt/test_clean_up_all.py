@@ -46,7 +46,13 @@ def test_at_the_end_all_that_the_operator_has_in_memory_makes_room() -> None:
     found = decided(*BOTH, moment=Moment.END)
     assert [d.groups for d in found if isinstance(d, CloseLive)] == [((J1, 3), (J1, 4), (J1, 5))]
     assert sorted(merged(found)) == [(J1, 3), (J1, 4)]
-    assert not any(isinstance(decision, CloseLive) for decision in decided(*BOTH)), "more rows may come for them"
+
+
+def test_on_request_what_will_be_merged_makes_room_and_the_rest_stays() -> None:
+    found = decided(*BOTH)
+    assert [d.groups for d in found if isinstance(d, CloseLive)] == [((J1, 3), (J1, 4))], "J1:5 owes nothing"
+    rows = [entry("a", "A", rows=10, cold=1), entry("a2", "A", rows=10)]
+    assert len(merged(decided(*rows, budget=1000))) == 5, "200 bytes a group, none of them in memory by then"
 
 
 def test_it_reads_no_more_at_once_than_fits() -> None:
