@@ -50,6 +50,13 @@ def test_what_the_operator_has_in_memory_makes_room(moment: Moment, closed: list
     assert sorted(merged(found)) == [(J1, 3), (J1, 4)]
 
 
+def test_on_request_what_will_be_merged_makes_room_and_the_rest_stays() -> None:
+    found = decided(*BOTH)
+    assert [d.groups for d in found if isinstance(d, CloseLive)] == [((J1, 3), (J1, 4))], "J1:5 owes nothing"
+    rows = [entry("a", "A", rows=10, cold=1), entry("a2", "A", rows=10)]
+    assert len(merged(decided(*rows, budget=1000))) == 5, "200 bytes a group, none of them in memory by then"
+
+
 def test_it_reads_no_more_at_once_than_fits() -> None:
     rows = [entry(f"a{number}", "A", rows=10, cold=number) for number in (1, 2)]
     sizes = {budget: len(merged(decided(*rows, budget=budget))) for budget in (1, 600, 1000, 100_000, None)}

@@ -116,10 +116,12 @@ class Segment:
 
     def rows_in(self, groups: tuple[GroupRange, ...]) -> int:
         """The rows of those of `groups` that the file was written with."""
+        shared = intersect_ranges(self.written, groups)
+        # A slot asks, and files are a slot's: all of it or nothing is the usual case.
+        if shared == self.written or not shared:
+            return self.rows if shared else 0
         if not self.group_rows:
-            return round(
-                self.rows * count_groups(intersect_ranges(self.written, groups)) / max(1, count_groups(self.written))
-            )
+            return round(self.rows * count_groups(shared) / max(1, count_groups(self.written)))
         numbers = np.array(expand_ranges(self.written), dtype=np.int64)
         return int(np.array(self.group_rows)[_flags(groups, numbers)].sum())
 
