@@ -96,7 +96,7 @@ def test_an_operator_that_owes_holds_back_the_horizons_above() -> None:
     }
 
 
-def test_a_merge_reads_the_closed_generations_of_its_group() -> None:
+def test_a_merge_reads_the_closed_generations_of_its_groups() -> None:
     held = (
         entry("a1", "A", cold=1),
         entry("b2", "B", groups=((0, 2),), cold=2),
@@ -104,14 +104,13 @@ def test_a_merge_reads_the_closed_generations_of_its_group() -> None:
         entry("live", "B", 2),
         entry("c1", "C", cold=1),
     )
-    found = context(*held, work=Work(merges=((J1, 1), (J1, 5), (J2, 0))))
-    merges = {(merge.operator, merge.group): merge for merge in found.for_stage(LOWER).merges}
-    assert set(merges) == {(J1, 1), (J1, 5)}, "those of the other stage are not told"
-    assert {segment.id: segment.groups for segment in merges[J1, 1].segments} == {"a1": ((1, 2),), "b2": ((1, 2),)}
-    assert [segment.id for segment in merges[J1, 5].segments] == ["a1"]
-    assert merges[J1, 1].live_since_us == 2 * SECOND, "what is united still owes results to what is live"
-    (above,) = found.for_stage(UPPER).merges
-    assert ([segment.id for segment in above.segments], above.live_since_us) == (["c1"], NEVER)
+    found = context(*held, work=Work(merges=((J1, 5), (J2, 0), (J1, 1))))
+    (lower,), (upper,) = found.for_stage(LOWER).merges, found.for_stage(UPPER).merges
+    assert (lower.operator, lower.groups) == (J1, (1, 5)), "all groups of an operator together"
+    assert {segment.id: segment.groups for segment in lower.segments} == {"a1": ((1, 2), (5, 6)), "b2": ((1, 2),)}
+    assert lower.live_since_us == (2 * SECOND, 2 * SECOND), "what is united still owes results to what is live"
+    assert (upper.operator, [segment.id for segment in upper.segments]) == (J2, ["c1"])
+    assert upper.live_since_us == (NEVER,)
 
 
 def test_parts_to_unite_go_to_the_stage_that_keeps_them() -> None:

@@ -17,7 +17,7 @@ from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, Slice, groups_of
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import HASH_FIELD, Stage, State
-from watersmeet.runtime.context import GroupMerge, PartsToUnite, StageContext
+from watersmeet.runtime.context import GroupsToMerge, PartsToUnite, StageContext
 from watersmeet.runtime.stages.slot_state import SlotState
 from watersmeet.state.segment_files import MemorySegments
 
@@ -63,7 +63,7 @@ class Task:
     active: dict[StateName, list[Segment]] = field(default_factory=dict)
     horizon: float | None = None  # in seconds
     closed: dict[StateName, tuple[GroupRange, ...]] = field(default_factory=dict)
-    merges: tuple[GroupMerge, ...] = ()
+    merges: tuple[GroupsToMerge, ...] = ()
     parts: tuple[PartsToUnite, ...] = ()
     round: int = 0
 

@@ -11,8 +11,9 @@ from runtime.stages.small_tasks import LOWER, PLAN, A, B, Task, batch, group_of,
 from small_plans import GROUPS, SECOND, chain_plan, named
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, UNITED, SegmentId
+from watersmeet.model.routing import union_ranges
 from watersmeet.model.segments import Segment
-from watersmeet.runtime.context import GroupMerge, PartsToUnite
+from watersmeet.runtime.context import GroupsToMerge, PartsToUnite
 from watersmeet.runtime.stages.slot_state import SlotState
 from watersmeet.state import compaction
 
@@ -112,24 +113,38 @@ def test_a_segment_for_one_batch_is_not_added() -> None:
 # --- closed generations ----------------------------------------------------------------------------------------------
 
 
-def merge_of(task: Task, *segments: Segment, group: int, live_since: int = NEVER) -> GroupMerge:
-    held = tuple(segment.only(((group, group + 1),)) for segment in segments)
-    return GroupMerge(J1, group, held, live_since)
+def merge_of(*segments: Segment, groups: tuple[int, ...], live_since: int = NEVER) -> GroupsToMerge:
+    ranges = union_ranges((group, group + 1) for group in groups)
+    held = tuple(part for part in (segment.only(ranges) for segment in segments) if part.groups)
+    return GroupsToMerge(J1, groups, held, (live_since,) * len(groups))
 
 
-def test_generations_come_oldest_first_however_groups_number_them() -> None:
+def test_generations_come_oldest_first() -> None:
     one, two = group_of(1), group_of(next(key for key in KEYS if group_of(key) != group_of(1)))
     key = next(key for key in KEYS if group_of(key) == two)
+    left_out = next(key for key in KEYS if group_of(key) not in (one, two))
     task = Task()
-    first = task.write(A, [(1, 1), (key, 1)], generation=2)
-    second = task.write(A, [(1, 2)], generation=5)
     third = task.write(B, [(key, 3)], generation=9)
-    merges = (merge_of(task, first, second, group=one), merge_of(task, first, third, group=two))
-    found = task.state().closed_generations(merges, (A, B))
+    first = task.write(A, [(1, 1), (key, 1), (left_out, 1)], generation=UNITED)
+    second = task.write(A, [(1, 2)], generation=5)
+    merge = merge_of(third, first, second, groups=tuple(sorted((one, two))))
+    found = task.state().closed_generations(merge, (A, B))
     assert [[pairs(state, rows) for state, rows in zip((A, B), generation, strict=True)] for generation in found] == [
         [sorted([(1, 1.0), (key, 1.0)]), []],
-        [[(1, 2.0)], [(key, 3.0)]],
+        [[(1, 2.0)], []],
+        [[], [(key, 3.0)]],
     ]
+
+
+def test_a_slot_merges_its_own_groups() -> None:
+    task = Task(slots=2, owners=(0, 1) * 4)
+    cold = task.write(A, [(key, 1) for key in KEYS], generation=2)
+    merge = replace(merge_of(cold, groups=(1, 2, 4)), live_since_us=(10, 20, 40))
+    zero, one = (task.state(slot).mine(merge, A) for slot in range(2))
+    assert zero is not None and one is not None
+    assert (zero.groups, zero.live_since_us, zero.segments[0].groups) == ((2, 4), (20, 40), ((2, 3), (4, 5)))
+    assert (one.groups, one.live_since_us, one.segments[0].groups) == ((1,), (10,), ((1, 2),))
+    assert task.state(0).mine(merge_of(cold, groups=(1, 3)), A) is None
 
 
 def test_united_generations_are_one_segment_of_each_state() -> None:
@@ -138,8 +153,8 @@ def test_united_generations_are_one_segment_of_each_state() -> None:
     first = task.write(A, [(1, 1), *((key, 1) for key in KEYS)], generation=2)
     second = task.write(B, [(1, 2)], generation=5)
     state = task.state()
-    merges = (merge_of(task, first, second, group=group),)
-    state.unite(merges, (A, B), state.closed_generations(merges, (A, B)))
+    merge = merge_of(first, second, groups=(group,))
+    state.unite(merge, (A, B), state.closed_generations(merge, (A, B)))
     assert sorted(state.released) == sorted([(first.id, ((group, group + 1),)), (second.id, ((group, group + 1),))])
     of_a, of_b = state.added
     assert {(s.generation, s.tier, s.groups) for s in state.added} == {(UNITED, "cold", ((group, group + 1),))}
@@ -160,9 +175,9 @@ def test_united_generations_are_one_segment_of_each_state() -> None:
 def test_a_merge_keeps_what_may_still_be_joined(horizon: float | None, live_since: int, left: list[int]) -> None:
     task = Task(horizon=horizon)
     cold = task.write(A, [(1, 1), (1, 5), (1, 9)], generation=2)
-    merges = (merge_of(task, cold, group=group_of(1), live_since=live_since),)
+    merge = merge_of(cold, groups=(group_of(1),), live_since=live_since)
     state = task.state()
-    state.unite(merges, (A, B), state.closed_generations(merges, (A, B)))
+    state.unite(merge, (A, B), state.closed_generations(merge, (A, B)))
     (united,) = state.added
     assert [second for _, second in task.read(united, A)] == left
 

@@ -12,10 +12,13 @@ from runtime.stages.small_tasks import LOWER, PLAN, UPPER, A, B, Task, batch, gr
 from small_plans import GROUPS, chain_plan, named, state_of
 from watersmeet.errors import InternalError
 from watersmeet.kernel.rows import concat
+from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE
+from watersmeet.model.routing import union_ranges
+from watersmeet.model.segments import Segment
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.hop import HopStage
-from watersmeet.runtime.context import GroupMerge
+from watersmeet.runtime.context import GroupsToMerge
 from watersmeet.runtime.stages import KINDS, Arrived, Outcome, run_stage
 
 J1 = named(PLAN, "J1")
@@ -46,6 +49,11 @@ def port(alias: str) -> int:
 def arrived(**rows: list[tuple[int, float]]) -> Arrived:
     states = {"A": A, "B": B, "C": PLAN.states[state_of(PLAN, "C")]}
     return Arrived({port(alias): [batch(states[alias], entries)] for alias, entries in rows.items()})
+
+
+def merge_of(cold: list[Segment], *groups: int) -> GroupsToMerge:
+    ranges = union_ranges((group, group + 1) for group in groups)
+    return GroupsToMerge(J1, groups, tuple(entry.only(ranges) for entry in cold), (NEVER,) * len(groups))
 
 
 def sent(outcome: Outcome) -> list[int]:
@@ -121,7 +129,7 @@ def test_a_merge_emits_what_is_across_generations_and_nothing_else() -> None:
     cold = [task.write(A, [(1, 1)], generation=1), task.write(B, [(1, 1)], generation=1)]
     cold += [task.write(B, [(1, 2), (1, 2.5)], generation=2)]
     task.write(B, [(1, 3)])
-    task.merges = (GroupMerge(J1, group, tuple(entry.only(((group, group + 1),)) for entry in cold)),)
+    task.merges = (merge_of(cold, group),)
     outcome = run(task, Arrived())
     assert sent(outcome) == [1, 1], "A of the first with both of the second; A with B of the first came out before"
     assert outcome.report.rows_merged == 2
@@ -134,7 +142,7 @@ def test_a_merge_is_the_work_of_the_slot_that_owns_the_group() -> None:
     for slot in range(2):
         task = Task(slots=2, owners=tuple(int(number == group) for number in range(GROUPS)), round=1)
         cold = [task.write(A, [(1, 1)], generation=1), task.write(B, [(1, 1)], generation=2)]
-        task.merges = (GroupMerge(J1, group, tuple(entry.only(((group, group + 1),)) for entry in cold)),)
+        task.merges = (merge_of(cold, group),)
         assert run(task, Arrived(), slot).report.rows_merged == slot
 
 
@@ -147,10 +155,7 @@ def test_groups_that_merge_in_one_batch_do_not_meet() -> None:
         task.write(B, [(one, 1), (two, 1)], generation=2),
         task.write(B, [(two, 2)], generation=3),
     ]
-    task.merges = tuple(
-        GroupMerge(J1, group, tuple(e.only(((group, group + 1),)) for e in cold if group in e.rows_by_group))
-        for group in (group_of(one), group_of(two))
-    )
+    task.merges = (merge_of(cold, *sorted((group_of(one), group_of(two)))),)
     assert sent(run(task, Arrived())) == sorted([one, two, two])
 
 
@@ -161,7 +166,7 @@ def test_what_a_merge_emits_is_nobodys() -> None:
     task = Task(round=0)
     group = group_of(1)
     cold = [task.write(A, [(1, 1)], generation=1), task.write(B, [(1, 1)], generation=2)]
-    merges = (GroupMerge(J1, group, tuple(entry.only(((group, group + 1),)) for entry in cold)),)
+    merges = (merge_of(cold, group),)
     told = replace(task.context, stage=lower, merges=merges, watched=True, lineage={"#A+B": named(plan, "J1")})
     rows = Arrived({leaf.port: [batch(A if leaf.alias == "A" else B, [(1, 5)])] for leaf in plan.leaves[:2]})
     outcome = run_stage(told, 0, rows, task.segments, Results())
