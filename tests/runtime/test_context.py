@@ -96,7 +96,7 @@ def test_an_operator_that_owes_holds_back_the_horizons_above() -> None:
     }
 
 
-def test_a_merge_reads_the_closed_generations_of_its_group() -> None:
+def test_a_merge_reads_the_closed_generations_of_its_groups() -> None:
     held = (
         entry("a1", "A", cold=1),
         entry("b2", "B", groups=((0, 2),), cold=2),
@@ -104,14 +104,13 @@ def test_a_merge_reads_the_closed_generations_of_its_group() -> None:
         entry("live", "B", 2),
         entry("c1", "C", cold=1),
     )
-    found = context(*held, work=Work(merges=((J1, 1), (J1, 5), (J2, 0))))
-    (merge,) = found.for_stage(LOWER).merges
-    assert (merge.operator, merge.groups) == (J1, (1, 5)), "those of the other stage are not told"
-    parts = {segment.id: segment.groups for segment in merge.segments}
-    assert parts == {"a1": ((1, 2), (5, 6)), "b2": ((1, 2),)}
-    assert merge.live_since_us == (2 * SECOND, 2 * SECOND), "what is united still owes results to what is live"
-    (above,) = found.for_stage(UPPER).merges
-    assert ([segment.id for segment in above.segments], above.live_since_us) == (["c1"], (NEVER,))
+    found = context(*held, work=Work(merges=((J1, 5), (J2, 0), (J1, 1))))
+    (lower,), (upper,) = found.for_stage(LOWER).merges, found.for_stage(UPPER).merges
+    assert (lower.operator, lower.groups) == (J1, (1, 5)), "all groups of an operator together"
+    assert {segment.id: segment.groups for segment in lower.segments} == {"a1": ((1, 2), (5, 6)), "b2": ((1, 2),)}
+    assert lower.live_since_us == (2 * SECOND, 2 * SECOND), "what is united still owes results to what is live"
+    assert (upper.operator, [segment.id for segment in upper.segments]) == (J2, ["c1"])
+    assert upper.live_since_us == (NEVER,)
 
 
 def test_parts_to_unite_go_to_the_stage_that_keeps_them() -> None:

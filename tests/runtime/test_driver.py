@@ -281,9 +281,9 @@ def test_the_pace_of_batches_is_learned_and_survives_a_restart(tmp_path: Path) -
     with session(tmp_path, clock=SlowClock(), memory=MemorySettings(10**9)) as one:
         driver, plan = one.run.driver, one.opened.plan
         driver.run_batch(rows(0))
-        assert one.events[-1]["seconds"] == pytest.approx(3.0), "with a look before and one after the commit"
-        assert one.events[-1]["commit_seconds"] == pytest.approx(1.0)
+        first = one.events[-1]["seconds"]
         driver.force([spill_all(plan)])
+        assert one.manifest.learned.batch_seconds == first > 0
         driver.run_batch(rows(1))
         seconds = one.manifest.learned.batch_seconds
         driver.run_round(driver.force(merge_all(plan)))

@@ -115,23 +115,36 @@ def test_a_segment_for_one_batch_is_not_added() -> None:
 
 def merge_of(*segments: Segment, groups: tuple[int, ...], live_since: int = NEVER) -> GroupsToMerge:
     ranges = union_ranges((group, group + 1) for group in groups)
-    return GroupsToMerge(J1, groups, tuple(segment.only(ranges) for segment in segments), (live_since,) * len(groups))
+    held = tuple(part for part in (segment.only(ranges) for segment in segments) if part.groups)
+    return GroupsToMerge(J1, groups, held, (live_since,) * len(groups))
 
 
-def test_generations_come_oldest_first_of_all_groups_together() -> None:
+def test_generations_come_oldest_first() -> None:
     one, two = group_of(1), group_of(next(key for key in KEYS if group_of(key) != group_of(1)))
     key = next(key for key in KEYS if group_of(key) == two)
+    left_out = next(key for key in KEYS if group_of(key) not in (one, two))
     task = Task()
-    first = task.write(A, [(1, 1), (key, 1)], generation=2)
-    second = task.write(A, [(1, 2)], generation=5)
     third = task.write(B, [(key, 3)], generation=9)
-    merge = merge_of(third, second, first, groups=tuple(sorted((one, two))))
+    first = task.write(A, [(1, 1), (key, 1), (left_out, 1)], generation=UNITED)
+    second = task.write(A, [(1, 2)], generation=5)
+    merge = merge_of(third, first, second, groups=tuple(sorted((one, two))))
     found = task.state().closed_generations(merge, (A, B))
     assert [[pairs(state, rows) for state, rows in zip((A, B), generation, strict=True)] for generation in found] == [
         [sorted([(1, 1.0), (key, 1.0)]), []],
         [[(1, 2.0)], []],
         [[], [(key, 3.0)]],
     ]
+
+
+def test_a_slot_merges_its_own_groups() -> None:
+    task = Task(slots=2, owners=(0, 1) * 4)
+    cold = task.write(A, [(key, 1) for key in KEYS], generation=2)
+    merge = replace(merge_of(cold, groups=(1, 2, 4)), live_since_us=(10, 20, 40))
+    zero, one = (task.state(slot).mine(merge, A) for slot in range(2))
+    assert zero is not None and one is not None
+    assert (zero.groups, zero.live_since_us, zero.segments[0].groups) == ((2, 4), (20, 40), ((2, 3), (4, 5)))
+    assert (one.groups, one.live_since_us, one.segments[0].groups) == ((1,), (10,), ((1, 2),))
+    assert task.state(0).mine(merge_of(cold, groups=(1, 3)), A) is None
 
 
 def test_united_generations_are_one_segment_of_each_state() -> None:

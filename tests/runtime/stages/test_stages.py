@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -49,6 +49,11 @@ def port(alias: str) -> int:
 def arrived(**rows: list[tuple[int, float]]) -> Arrived:
     states = {"A": A, "B": B, "C": PLAN.states[state_of(PLAN, "C")]}
     return Arrived({port(alias): [batch(states[alias], entries)] for alias, entries in rows.items()})
+
+
+def merge_of(cold: list[Segment], *groups: int) -> GroupsToMerge:
+    ranges = union_ranges((group, group + 1) for group in groups)
+    return GroupsToMerge(J1, groups, tuple(entry.only(ranges) for entry in cold), (NEVER,) * len(groups))
 
 
 def sent(outcome: Outcome) -> list[int]:
@@ -118,11 +123,6 @@ def test_a_round_without_rows_touches_nothing() -> None:
     assert (outcome.report.added, outcome.report.released, outcome.sent) == ((), (), [])
 
 
-def merge_of(cold: Sequence[Segment], *groups: int) -> GroupsToMerge:
-    ranges = union_ranges((group, group + 1) for group in groups)
-    return GroupsToMerge(J1, groups, tuple(entry.only(ranges) for entry in cold), (NEVER,) * len(groups))
-
-
 def test_a_merge_emits_what_is_across_generations_and_nothing_else() -> None:
     task = Task(round=1)
     group = group_of(1)
@@ -155,7 +155,7 @@ def test_groups_that_merge_in_one_batch_do_not_meet() -> None:
         task.write(B, [(one, 1), (two, 1)], generation=2),
         task.write(B, [(two, 2)], generation=3),
     ]
-    task.merges = (merge_of(cold, *sorted({group_of(one), group_of(two)})),)
+    task.merges = (merge_of(cold, *sorted((group_of(one), group_of(two)))),)
     assert sent(run(task, Arrived())) == sorted([one, two, two])
 
 
