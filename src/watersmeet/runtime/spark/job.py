@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -77,10 +79,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             raise translate(error) from cause(error)
         try:
             while not run.awaitTermination(timeout=1):
-                if stopped() and not run.status["isTriggerActive"]:
-                    if drain:
-                        run.drain()
-                    run.stop()
+                if stopped():
+                    run.end(drain)
         except KeyboardInterrupt:
             run.stop()
             raise
@@ -176,6 +176,19 @@ def _header(source: SourceConfig) -> list[str] | None:
 
 
 @contextmanager
+def _same_interrupt() -> Iterator[None]:
+    """Keep what Ctrl-C does. A new session would have it cancel all jobs, and with them the batch under way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _session(config: SparkConfig) -> Iterator[SparkSession]:
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
         raise JobError(
@@ -197,7 +210,8 @@ def _session(config: SparkConfig) -> Iterator[SparkSession]:
         )
         for name, value in {**quick_settings(), **config.conf}.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        with _same_interrupt():
+            session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
         try:
             yield session

@@ -11,6 +11,7 @@ lets go of the checkpoint. It and the batches take turns; when it has ended, nob
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections import deque
@@ -38,6 +39,17 @@ IDLE_SECONDS = 1.0  # without a batch, after which merges may use the time
 PROGRESS_KEPT = 100
 
 BatchFunction = Callable[[DataFrame, int], None]
+
+
+class StoppedBatch(Exception):
+    """A batch that was under way when the run was stopped: nobody's mistake.
+
+    Spark knows by these words that it is what the stop led to, and ends without an error. It looks for them with a
+    regular expression that runs out of stack on the whole trace of what the batch made of being stopped.
+    """
+
+    def __str__(self) -> str:
+        return "py4j.protocol.Py4JJavaError: An error occurred while calling a batch: java.lang.InterruptedException"
 
 
 class SparkRun:
@@ -72,6 +84,7 @@ class SparkRun:
     def attach(self, query: StreamingQuery) -> None:
         """Go with Spark's own query to its end."""
         self._query = query
+        atexit.register(self.stop)  # a script may end, or be interrupted, while the query runs
         threading.Thread(target=self._attend, name="watersmeet-attendant", daemon=True).start()
 
     @property
@@ -91,12 +104,14 @@ class SparkRun:
             with self._working(), self._driver.turn:
                 self._on_batch(frame, batch_id)
         except BaseException as error:
+            if self._stopping.is_set():
+                raise StoppedBatch from None
             self._note(error)
             raise
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
-        if self._error is not None:
-            raise self._error  # the run is over, and this batch had been waiting
+        if self._is_over:  # and this batch had been waiting
+            raise self._error or StoppedBatch
         last = self._manifest.last_batch
         if batch_id not in (last, last + 1):
             raise CheckpointError(
@@ -147,6 +162,7 @@ class SparkRun:
         finally:
             self._opened.close()
             self._ended.set()
+            atexit.unregister(self.stop)
 
     @property
     def _is_over(self) -> bool:
@@ -214,6 +230,15 @@ class SparkRun:
             self._stopping.set()
             self._stop_streaming()
         self._ended.wait()
+
+    def end(self, drain: bool) -> None:
+        """Stop between two batches; with `drain`, everything that is owed is emitted before."""
+        self._refuse_inside_batch("end")
+        with self._working(), self._driver.turn:
+            if drain:
+                self._driver.drain(ended=False)
+            self._stopping.set()  # so that no batch comes in between
+        self.stop()
 
     def drain(self) -> None:
         """Emit everything that is owed so far. Batches wait meanwhile."""
