@@ -193,6 +193,29 @@ def test_killed_at_random_moments(
     check_exact(job, expected)
 
 
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("point", ["before-commit", "after-commit", "after-collect-garbage"])
+def test_killed_again_and_again(
+    point: str, seed: int, make_chaos_job: Any, inputs: Path, expected: Expected, tmp_path: Path
+) -> None:
+    """Each start gets a commit or a few further than the one before, until one comes to its end."""
+    job = make_chaos_job(tmp_path / "run", inputs=inputs)
+    draw = random.Random(seed)
+    code: int | None = None
+    starts = 0
+    while code != 0:
+        starts += 1
+        # A second commit is always further on: the first may be a decision that is made anew by the next start.
+        fault = f"{point}:{draw.choice((2, 2, 3))}@{tmp_path / f'reached-{starts}'}"
+        code = run_apart(job.home / "job.toml", SETTINGS, fault)
+        assert code in (0, -signal.SIGKILL)
+        assert job.answer().rows <= expected.rows, "nothing twice, and nothing wrong"
+        assert starts < 60, "no start gets any further"
+    assert starts > 5
+    job.finish(*SETTINGS)
+    check_exact(job, expected)
+
+
 def test_killed_and_gone_on_with_other_slots(
     make_chaos_job: Any, inputs: Path, expected: Expected, tmp_path: Path
 ) -> None:

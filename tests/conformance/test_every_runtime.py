@@ -331,7 +331,7 @@ def test_an_error_of_a_merge_reaches_whoever_waits_and_a_stop_is_none(spark: Any
 
         frame.sparkSession.range(1).mapInArrow(wait, "id BIGINT").collect()
 
-    def fail() -> list[Any]:
+    def fail() -> bool:
         raise ResourceError('segment "s" is missing')
 
     def start() -> Any:
@@ -347,7 +347,7 @@ def test_an_error_of_a_merge_reaches_whoever_waits_and_a_stop_is_none(spark: Any
     assert run.awaitTermination(60) is not False
     seconds[0] = 0
     run = start()
-    run._keeper.while_idle = fail
+    run._driver.run_idle = fail
     with pytest.raises(ResourceError, match='segment "s" is missing'):
         run.awaitTermination(120)
     start().stop()  # it has let go of the checkpoint

@@ -82,10 +82,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             while not run.awaitTermination(timeout=1):
                 if interrupted():
                     raise KeyboardInterrupt
-                if stopped() and not run.status["isTriggerActive"]:
-                    if drain:
-                        run.drain()
-                    run.stop()
+                if stopped():
+                    run.end(drain)
         except KeyboardInterrupt:
             run.stop()
             raise

@@ -11,6 +11,7 @@ lets go of the checkpoint. It and the batches take turns; when it has ended, nob
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 from collections import deque
@@ -30,7 +31,7 @@ from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.events import Event, Report, state_sizes
 from watersmeet.runtime.opening import OpenRun
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.spark.errors import to_spark, translate
+from watersmeet.runtime.spark.errors import BatchFailure, to_spark, translate
 from watersmeet.runtime.spark.executor import SparkExecutor
 from watersmeet.state.manifest import Delivery, Manifest
 
@@ -72,6 +73,7 @@ class SparkRun:
     def attach(self, query: StreamingQuery) -> None:
         """Go with Spark's own query to its end."""
         self._query = query
+        atexit.register(self.stop)  # a script may end, or be interrupted, while the query runs
         threading.Thread(target=self._attend, name="watersmeet-attendant", daemon=True).start()
 
     @property
@@ -95,8 +97,8 @@ class SparkRun:
             raise to_spark(error, self._stopping.is_set()) from None
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
-        if self._error is not None:
-            raise self._error  # the run is over, and this batch had been waiting
+        if self._is_over:  # and this batch had been waiting
+            raise self._error or BatchFailure("the run was stopped")
         last = self._manifest.last_batch
         if batch_id not in (last, last + 1):
             raise CheckpointError(
@@ -147,6 +149,7 @@ class SparkRun:
         finally:
             self._opened.close()
             self._ended.set()
+            atexit.unregister(self.stop)
 
     @property
     def _is_over(self) -> bool:
@@ -214,6 +217,15 @@ class SparkRun:
             self._stopping.set()
             self._stop_streaming()
         self._ended.wait()
+
+    def end(self, drain: bool) -> None:
+        """Stop between two batches; with `drain`, everything that is owed is emitted before."""
+        self._refuse_inside_batch("end")
+        with self._working(), self._driver.turn:
+            if drain:
+                self._driver.drain(ended=False)
+            self._stopping.set()  # so that no batch comes in between
+        self.stop()
 
     def drain(self) -> None:
         """Emit everything that is owed so far. Batches wait meanwhile."""
