@@ -31,7 +31,7 @@ import watersmeet.runtime.spark.job as spark_job
 from watersmeet.cli.main import main
 from watersmeet.config import SparkConfig
 
-keep = spark_job._session(SparkConfig("local[2]", {}))
+keep = spark_job._session(spark_job._quick(SparkConfig("local[2]", {}), {"parquet"}))
 spark = keep.__enter__()
 spark_job._session = lambda config: nullcontext(spark)
 for line in sys.stdin:
@@ -134,9 +134,7 @@ def test_csv_with_a_column_too_few(run: Run, tmp_path: Path) -> None:
     ],
 )
 def test_an_unknown_format(format: str, hint: str, job: SmallJob) -> None:
-    """In a process of its own: Spark looks for the format in a Python worker too, which does not end in silence when a
-    process lives on for a minute (`quick_settings` in runtime/spark/versions.py).
-    """
+    """In a process of its own, whose session is made for the format."""
     done = subprocess.run(job.command(f"streams.A.format={format}"), capture_output=True, text=True, timeout=120)
     outcome = (done.returncode, done.stderr)
     assert hint in check(outcome, 2, f'Spark does not know the source format "{format}"')

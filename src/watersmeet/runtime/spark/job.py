@@ -10,8 +10,9 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -33,6 +34,10 @@ from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.runtime.spark.writer import StreamWriter
 from watersmeet.state.files import is_local, local_path
 from watersmeet.state.table import OlderFormatError
+
+# Formats that Spark finds by their names. For another, such as a misspelt one, it also looks in Python, with a worker
+# that does not end in silence with `quick_settings`.
+FOUND_FORMATS = {*FILE_FORMATS, "kafka", "rate"}
 
 # Spark's own log would bury the progress of a job and show traces for mistakes that we explain ourselves.
 _LOG4J = """rootLogger.level = off
@@ -60,7 +65,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     fresh = not folders.home.names()
     for name in sorted(streams):
         _check_files(job.sources[name], fresh)
-    with _session(job.spark) as session, _noted_interrupts() as interrupted:
+    config = _quick(job.spark, {job.sources[name].format for name in streams})
+    with _session(config) as session, _noted_interrupts() as interrupted:
         try:
             frames = {name: _open(session, job.sources[name]) for name in streams}
             writer = StreamWriter(query, frames, job.stats).format(job.sink.format).adapt(job.adapt).report(report)
@@ -178,6 +184,11 @@ def _header(source: SourceConfig) -> list[str] | None:
     return None
 
 
+def _quick(config: SparkConfig, formats: Set[str]) -> SparkConfig:
+    """The settings with those that make a session faster below them, where these are silent."""
+    return replace(config, conf={**quick_settings(), **config.conf}) if formats <= FOUND_FORMATS else config
+
+
 @contextmanager
 def _session(config: SparkConfig) -> Iterator[SparkSession]:
     if not shutil.which("java") and not os.environ.get("JAVA_HOME"):
@@ -198,7 +209,7 @@ def _session(config: SparkConfig) -> Iterator[SparkSession]:
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{log}")
         )
-        for name, value in {**quick_settings(), **config.conf}.items():
+        for name, value in config.conf.items():
             builder = builder.config(name, value)
         with _own_handler_of_interrupts():
             session = builder.getOrCreate()

@@ -31,7 +31,8 @@ def quick_settings() -> dict[str, str]:
     shuffle between took 146 instead of 225 ms. Spark before 4.1 does not know the setting, and lets it be.
 
     A worker then prints a traceback when it is given up, but under our daemon. One that looks for data sources in
-    Python, which Spark starts for a format that it does not know, has Spark's: it prints one after a minute's rest.
+    Python, which Spark starts for a format that it does not know, has Spark's: it prints one after a minute's rest, or
+    at the end of the session.
     """
     if not hasattr(socket, "AF_UNIX"):
         return {}
