@@ -142,14 +142,14 @@ def first_manifest(query: Query, spec: PlanSpec, placement: Placement, why: str 
 def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder | None = None) -> Checkpoint:
     """A run that leaves nothing behind. Its state is in memory, or, with a memory budget, in the folder `spill`."""
     table = Table(first_manifest(query, spec, placement))
-    return Checkpoint(table, MemorySegments() if spill is None else FileSegments(spill))
+    return Checkpoint(table, MemorySegments() if spill is None else FileSegments(spill, keep_open=True))
 
 
 def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...], lock: CheckpointLock) -> Checkpoint:
     """Take over the table of a checkpoint whose lock is held."""
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
-    checkpoint = Checkpoint(table, FileSegments(folders.segments), waiting, lock, folders.file_lists)
+    checkpoint = Checkpoint(table, FileSegments(folders.segments, keep_open=True), waiting, lock, folders.file_lists)
     checkpoint.tidy(everything=True)
     return checkpoint
 

@@ -2,7 +2,7 @@
 
 The schema's metadata carries the format version and the name of the state; the manifest carries the checksum. Beside
 the columns of the state a file has the directory of its hashes (`kernel/indexed.py`) in the column `#d`. A process
-checks a file's checksum when it opens it, and keeps the files open that it read last.
+checks a file's checksum the first time it opens it, and not again, so that a batch does not read all of the state.
 """
 
 from __future__ import annotations
@@ -80,6 +80,10 @@ class _OpenFiles:
 
 
 open_files = _OpenFiles()
+
+# Files of this process that were found sound: their checksum by path. Forgotten now and then, so as not to grow.
+_sound: dict[str, int] = {}
+SOUND_KEPT = 100_000
 
 
 def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number: int, segment_id: SegmentId) -> Segment:
@@ -161,10 +165,14 @@ class _Summed:
 
 
 class FileSegments:
-    """Writes and reads the segments of a checkpoint. Close it when the run ends."""
+    """Writes and reads the segments of a checkpoint. Close it when the run ends.
 
-    def __init__(self, folder: Folder) -> None:
+    With `keep_open`, files stay open for the batches to come: for a process that sees the end of the run.
+    """
+
+    def __init__(self, folder: Folder, keep_open: bool = False) -> None:
         self.folder = folder
+        self.keep_open = keep_open
 
     def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
         entry = describe_segment(batch, state, slice_, number, SegmentId(f"{number:08d}-{uuid.uuid4().hex[:16]}"))
@@ -184,10 +192,11 @@ class FileSegments:
 
     def read(self, segment: Segment) -> Indexed:
         path = self.folder.path(file_name(segment.file))
-        found = open_files.get(path, segment)
+        found = open_files.get(path, segment) if self.keep_open else None
         if found is None:
             found = self._open(segment)
-            open_files.put(path, segment, found)
+            if self.keep_open:
+                open_files.put(path, segment, found)
         return found
 
     def _open(self, segment: Segment) -> Indexed:
@@ -210,6 +219,8 @@ class FileSegments:
         return Indexed(content.remove_column(place), content.column(place).to_numpy())
 
     def _check(self, segment: Segment, source: pa.NativeFile, path: str) -> None:
+        if _sound.get(path) == segment.crc32:
+            return
         size = source.size()
         found = zlib.crc32(source.read_buffer(size)) if size else 0
         source.seek(0)
@@ -221,10 +232,15 @@ class FileSegments:
                 f"the manifest says {segment.bytes} bytes with checksum {segment.crc32:08x}.",
                 hint="Restore the file from a backup, or start again with a new checkpoint.",
             )
+        if len(_sound) >= SOUND_KEPT:
+            _sound.clear()
+        _sound[path] = segment.crc32
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Let go of all files, and of what is known of them."""
         open_files.forget_under(self.folder.path())
+        for path in [path for path in _sound if path.startswith(f"{self.folder.path()}/")]:
+            del _sound[path]
 
     def names(self) -> list[str]:
         return self.folder.names()
@@ -232,6 +248,7 @@ class FileSegments:
     def delete(self, name: str) -> None:
         self.folder.delete(name)
         open_files.forget(self.folder.path(name))
+        _sound.pop(self.folder.path(name), None)
 
 
 class MemorySegments:
