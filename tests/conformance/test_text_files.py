@@ -19,13 +19,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
-from watersmeet.runtime.local_sources import FileSource
 
 from watersmeet.config import SourceConfig
 from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import FORMATS, SPARK_OPTIONS
+from watersmeet.runtime.local.sources import FileSource
 
 pytestmark = pytest.mark.spark
 
