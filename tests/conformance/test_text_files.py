@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
-from watersmeet.runtime.local_sources import FileSource
+from watersmeet.runtime.local.sources import FileSource
 
 from watersmeet.config import SourceConfig
 from watersmeet.errors import InputError, JobError
