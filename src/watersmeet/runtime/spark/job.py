@@ -31,8 +31,8 @@ from watersmeet.runtime.spark.query import StreamWriter
 from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.state.files import is_local, local_path
 
-# Formats that Spark finds by their names. For another, such as a misspelt one, it also looks in Python, with a worker that
-# does not end in silence with `quick_settings`.
+# Formats that Spark finds by their names. For another, such as a misspelt one, it also looks in Python, with a worker
+# that does not end in silence with `quick_settings`.
 FOUND_FORMATS = {*FILE_FORMATS, "kafka", "rate"}
 
 # Spark's own log would bury the progress of a job and show traces for mistakes that we explain ourselves.
