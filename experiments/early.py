@@ -38,7 +38,7 @@ from experiments.budgeted import Course, bind_streams
 from watersmeet.adapt.settings import OFF, MemorySettings
 from watersmeet.generate.arrivals import ARRIVALS, below, draw, key_of
 from watersmeet.kernel.hashing import hash_keys
-from watersmeet.model.routing import groups_of
+from watersmeet.model.bounds import Bounds
 from watersmeet.plan.query import Query
 
 PAPER_ROWS = 300_000
@@ -266,7 +266,7 @@ def make_rows(setting: Setting) -> dict[str, pa.RecordBatch]:
 def buckets(setting: Setting) -> Keys:
     """The bucket of each value of a key: the group that it belongs to."""
     hashes = hash_keys([pa.array(np.arange(setting.values))])
-    return groups_of(hashes, setting.groups)
+    return Bounds(setting.groups).groups_of(hashes)
 
 
 def own_buckets(key: int, total: int = GROUPS) -> Keys:

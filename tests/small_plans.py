@@ -87,6 +87,6 @@ def manifest_of(plan: PhysicalPlan, *segments: Segment, groups: int = GROUPS) ->
         query=identify(plan.query),
         tracks=(Track(plan.spec),),
         placement=Placement(2, groups),
-        segments=SegmentTable.of(groups, segments),
+        segments=SegmentTable.of(segments),
         batch=BatchRecord(0, 0, 0, 0),
     )

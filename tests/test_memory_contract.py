@@ -97,7 +97,7 @@ def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple
     plan = lay_out(query, choose_plan(query, case.plan).tree, lineage=random.random() < 0.5)
     results = MemoryResults()
     checkpoint = in_memory(query, plan.spec, Placement(case.slots, case.groups))
-    controller = Controller(plan, case.groups, policies=(DecideAnything(random, often),))
+    controller = Controller(plan, checkpoint.manifest, policies=(DecideAnything(random, often),))
     run = LocalRun(plan, checkpoint, results, controller=controller)
     for batch in case.batches:
         pulled = {}

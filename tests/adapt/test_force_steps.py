@@ -53,6 +53,6 @@ def test_a_share_of_what_is_active(spill: tuple[LabelledGroup, ...], share: floa
 def test_a_step_must_name_what_the_plan_has() -> None:
     for step in (ForcedStep(0, spill=((Label("J9"), 0),)), ForcedStep(0, merge=((L1, GROUPS),))):
         with pytest.raises(JobError) as caught:
-            Controller(PLAN, GROUPS, MemorySettings(forced=(step,)))
+            Controller(PLAN, manifest_of(PLAN), MemorySettings(forced=(step,)))
         assert caught.value.detail == "Its operators are J1, J2, with groups 0 to 7."
-    Controller(PLAN, GROUPS, MemorySettings(forced=(ForcedStep(0, spill=((L2, GROUPS - 1),)),)))
+    Controller(PLAN, manifest_of(PLAN), MemorySettings(forced=(ForcedStep(0, spill=((L2, GROUPS - 1),)),)))

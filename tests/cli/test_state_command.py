@@ -44,7 +44,7 @@ def checkpoint(tmp_path: Path) -> str:
     """Two batches: versions 0, 1 and 2."""
     identity = QueryIdentity(QUERY, {"A": "k int64; lateness 0 us"}, "digest")
     spec = PlanSpec(Join((Leaf("A"), Leaf("B"))), (JoinSpec(((1,), (0,))),))
-    first = Manifest(0, identity, (Track(spec, "asked for"),), Placement(2, 6), SegmentTable.of(6))
+    first = Manifest(0, identity, (Track(spec, "asked for"),), Placement(2, 6), SegmentTable.of())
     table = FileTable.create(Folder(str(tmp_path / "ck" / "state")), first)
     for number in range(2):
         table.commit(

@@ -15,6 +15,7 @@ from watersmeet.kernel.prepare import cut, keyed, prepare, split_late
 from watersmeet.kernel.rows import hash_slice, merge_sorted, sort_by_hash
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
@@ -147,7 +148,7 @@ def test_keyed_takes_slices() -> None:
 def test_cut_sends_every_row_to_the_slot_that_owns_it(groups: int, slots: int) -> None:
     values = np.sort(np.concatenate([hash_keys([pa.array(range(500))]), np.array([0, 2**64 - 1], np.uint64)]))
     rows = pa.record_batch({"#h": pa.array(values)})
-    routing = Routing.even(groups, slots)
+    routing = Routing.even(Bounds(groups), slots)
     seen: list[int] = []
     for slot, piece in cut(rows, routing):
         for value in piece.column("#h").to_pylist():
@@ -158,7 +159,7 @@ def test_cut_sends_every_row_to_the_slot_that_owns_it(groups: int, slots: int) -
 
 def test_cut_gives_a_slot_with_scattered_groups_all_of_its_pieces() -> None:
     rows = pa.record_batch({"#h": pa.array([n << 60 for n in range(16)], pa.uint64())})
-    pieces = list(cut(rows, Routing(2, (0, 1, 0, 1))))
+    pieces = list(cut(rows, Routing(2, (0, 1, 0, 1), Bounds(4))))
     assert [(slot, piece.num_rows) for slot, piece in pieces] == [(0, 4), (1, 4), (0, 4), (1, 4)]
 
 

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watersmeet.model.bounds import HASH_END, Bounds
 from watersmeet.model.routing import (
-    HASH_END,
     GroupRange,
     Routing,
     count_groups,
     expand_ranges,
-    groups_of,
-    hash_start,
     intersect_ranges,
     subtract_ranges,
     union_ranges,
@@ -67,18 +65,18 @@ def test_what_is_cut_off_and_what_is_left_make_the_whole(left: Ranges, right: Ra
 
 @given(st.integers(1, 1000), st.lists(st.integers(0, HASH_END - 1), max_size=20))
 def test_every_hash_is_in_the_group_whose_range_holds_it(total: int, values: list[int]) -> None:
-    edges = [edge for group in range(0, total, 1 + total // 9) for edge in (hash_start(group, total),)]
+    edges = [edge for group in range(0, total, 1 + total // 9) for edge in (Bounds(total).hash_start(group),)]
     values = [*values, *edges, *(edge - 1 for edge in edges if edge), 0, HASH_END - 1]
-    found = groups_of(np.array(values, dtype=np.uint64), total).tolist()
+    found = Bounds(total).groups_of(np.array(values, dtype=np.uint64)).tolist()
     for value, group in zip(values, found, strict=True):
         assert group == value * total // HASH_END
-        low, high = Routing.even(total, 1).hash_range((group, group + 1))
+        low, high = Routing.even(Bounds(total), 1).hash_range((group, group + 1))
         assert low <= value < high
 
 
 @pytest.mark.parametrize("groups, slots", [(1, 1), (5, 2), (7, 7), (300, 16)])
 def test_slots_share_the_groups(groups: int, slots: int) -> None:
-    routing = Routing.even(groups, slots)
+    routing = Routing.even(Bounds(groups), slots)
     owned = [expand_ranges(routing.owned_by(slot)) for slot in range(slots)]
     assert sorted(group for entry in owned for group in entry) == list(range(groups))
     assert max(map(len, owned)) - min(map(len, owned)) <= 1

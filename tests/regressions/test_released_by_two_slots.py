@@ -23,7 +23,7 @@ COLD = replace(ACTIVE, tier="cold", generation=Generation(2))
 @pytest.mark.parametrize("segment", [ACTIVE, COLD], ids=["active", "cold"])
 @pytest.mark.parametrize("slots", [(((0, 2),), ((2, 4),)), (((2, 4),), ((0, 2),))], ids=["rows first", "rows last"])
 def test_each_slot_releases_its_own_groups(segment: Segment, slots: tuple[tuple[tuple[int, int], ...], ...]) -> None:
-    draft = SegmentDraft(SegmentTable.of(4, [segment]))
+    draft = SegmentDraft(SegmentTable.of([segment]))
     for groups in slots:
         draft.release(NAME, groups)
     assert not draft.finish()
@@ -31,6 +31,6 @@ def test_each_slot_releases_its_own_groups(segment: Segment, slots: tuple[tuple[
 
 
 def test_a_segment_that_never_was_is_still_an_error() -> None:
-    draft = SegmentDraft(SegmentTable.of(4, [ACTIVE]))
+    draft = SegmentDraft(SegmentTable.of([ACTIVE]))
     with pytest.raises(InternalError):
         draft.release(SegmentId("second"), ((0, 4),))

@@ -30,4 +30,4 @@ def plan() -> PhysicalPlan:
 
 @pytest.fixture
 def first_manifest(plan: PhysicalPlan) -> Manifest:
-    return Manifest(0, identify(plan.query), (Track(plan.spec),), Placement(2, 6), SegmentTable.of(6))
+    return Manifest(0, identify(plan.query), (Track(plan.spec),), Placement(2, 6), SegmentTable.of())

@@ -27,9 +27,7 @@ STATES = (A, B)
 OTHER = StateName("C@k2")  # a state of another operator
 J1 = OperatorName("A*B")
 SPEC = PlanSpec(Join((Leaf("A"), Leaf("B"))), (JoinSpec(((1,), (0,))),))
-EMPTY = Manifest(
-    0, QueryIdentity("SELECT 1", {}, "digest"), (Track(SPEC),), Placement(2, GROUPS), SegmentTable.of(GROUPS)
-)
+EMPTY = Manifest(0, QueryIdentity("SELECT 1", {}, "digest"), (Track(SPEC),), Placement(2, GROUPS), SegmentTable.of())
 
 
 def segment(name: str, state: StateName = A, groups: tuple[GroupRange, ...] = ((0, GROUPS),)) -> Segment:
@@ -43,7 +41,7 @@ def segment(name: str, state: StateName = A, groups: tuple[GroupRange, ...] = ((
 
 
 def manifest(*segments: Segment) -> Manifest:
-    return replace(EMPTY, segments=SegmentTable.of(GROUPS, segments))
+    return replace(EMPTY, segments=SegmentTable.of(segments))
 
 
 def apply(update: Update, found: Manifest) -> Manifest:

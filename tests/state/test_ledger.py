@@ -232,7 +232,7 @@ def test_kept_up_from_version_to_version_it_is_what_a_restart_works_out(
 
 
 def assert_same(kept: Ledgers, manifest: Manifest) -> None:
-    fresh = replace(manifest, segments=SegmentTable.of(GROUPS, manifest.segments.values()))
+    fresh = replace(manifest, segments=SegmentTable.of(manifest.segments.values()))
     for operator, expected in Ledgers(PLAN).at(fresh).items():
         assert figures(kept.at(manifest)[operator]) == figures(expected)
     assert kept.holds_us(manifest) == Ledgers(PLAN).holds_us(fresh)

@@ -16,6 +16,7 @@ import pytest
 
 from watersmeet.errors import CheckpointError, ResourceError
 from watersmeet.kernel.window import NEVER
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.routing import Slice
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan, State
@@ -45,7 +46,7 @@ def segments(tmp_path: Path) -> FileSegments:
 
 @pytest.fixture
 def written(segments: FileSegments, rows: pa.RecordBatch, state: State) -> Segment:
-    return segments.write(rows, state, Slice(((0, 3),), 3), 7)
+    return segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 7)
 
 
 def file_of(segments: FileSegments, segment: Segment) -> Path:
@@ -68,13 +69,14 @@ def test_any_arrow_reader_opens_it(segments: FileSegments, written: Segment, row
 
 
 def test_rows_without_a_window_never_expire(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
-    segment = segments.write(rows, replace(state, windows=()), Slice(((0, 3),), 3), 0)
+    segment = segments.write(rows, replace(state, windows=()), Slice(((0, 3),), Bounds(3)), 0)
     assert (segment.min_expiry_us, segment.max_expiry_us) == (NEVER, NEVER)
 
 
 def test_two_writes_have_two_names(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
     assert (
-        segments.write(rows, state, Slice(((0, 1),), 1), 7).id != segments.write(rows, state, Slice(((0, 1),), 1), 7).id
+        segments.write(rows, state, Slice(((0, 1),), Bounds(1)), 7).id
+        != segments.write(rows, state, Slice(((0, 1),), Bounds(1)), 7).id
     )
 
 
@@ -118,7 +120,7 @@ def test_a_newer_format_is_refused(
 ) -> None:
     with monkeypatch.context() as newer:
         newer.setattr(segment_files, "FORMAT", 2)
-        segment = segments.write(rows, state, Slice(((0, 3),), 3), 0)
+        segment = segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 0)
     with pytest.raises(CheckpointError, match="was written by a newer version of watersmeet"):
         segments.read(segment)
 
@@ -135,7 +137,7 @@ def test_a_repaired_file_is_read_though_a_cache_had_the_damaged_one(
     folder = Folder(str(tmp_path / "segments"), str(tmp_path / "cache"))
     folder.make()
     segments = FileSegments(folder)
-    written = segments.write(rows, state, Slice(((0, 3),), 3), 0)
+    written = segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 0)
     path = file_of(segments, written)
     sound = path.read_bytes()
     flip_a_byte(path)
@@ -147,7 +149,7 @@ def test_a_repaired_file_is_read_though_a_cache_had_the_damaged_one(
 
 def test_memory_has_the_same_face(rows: pa.RecordBatch, state: State) -> None:
     segments = MemorySegments()
-    segment = segments.write(rows, state, Slice(((0, 3),), 3), 7)
+    segment = segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 7)
     assert segments.read(segment).rows is rows
     assert segments.names() == [file_name(segment.id)]
     segments.delete(file_name(segment.id))

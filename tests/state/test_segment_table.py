@@ -45,7 +45,7 @@ def groups_by_id(table: SegmentTable) -> dict[str, list[int]]:
 
 def test_a_table_is_a_mapping_of_all_segments() -> None:
     entries = [segment("a"), segment("b", B), segment("c", generation=1), segment("d", generation=LIVE)]
-    table = SegmentTable.of(GROUPS, entries)
+    table = SegmentTable.of(entries)
     assert dict(table) == {entry.id: entry for entry in entries}
     assert table == {entry.id: entry for entry in entries}
     assert (len(table), table[SegmentId("c")].generation) == (4, 1)
@@ -60,7 +60,7 @@ def test_a_table_is_a_mapping_of_all_segments() -> None:
 def test_a_draft_shares_the_buckets_that_it_did_not_touch() -> None:
     """With all that was worked out for them."""
     entries = [segment("a"), segment("b", B), segment("c", generation=1), segment("d", generation=2)]
-    table = SegmentTable.of(GROUPS, [*entries, segment("e", B, generation=1)])
+    table = SegmentTable.of([*entries, segment("e", B, generation=1)])
     draft = SegmentDraft(table)
     draft.add(segment("f"))
     draft.release(SegmentId("d"), ((0, 2),))
@@ -75,7 +75,7 @@ def test_a_draft_shares_the_buckets_that_it_did_not_touch() -> None:
 
 def test_to_look_is_not_to_touch() -> None:
     """A release looks for its segment in all buckets, and changes one."""
-    table = SegmentTable.of(GROUPS, [segment(f"{state}{n}", state, generation=n) for state in (A, B) for n in range(9)])
+    table = SegmentTable.of([segment(f"{state}{n}", state, generation=n) for state in (A, B) for n in range(9)])
     draft = SegmentDraft(table)
     draft.release(SegmentId("B8"), ALL)
     after = draft.finish()
@@ -85,7 +85,7 @@ def test_to_look_is_not_to_touch() -> None:
 
 
 def test_groups_leave_a_segment_and_it_goes_with_the_last() -> None:
-    draft = SegmentDraft(SegmentTable.of(GROUPS, [segment("a"), segment("c", generation=3)]))
+    draft = SegmentDraft(SegmentTable.of([segment("a"), segment("c", generation=3)]))
     draft.release(SegmentId("a"), ((0, 6),))
     draft.release(SegmentId("c"), ((1, 2),))
     assert groups_by_id(draft.finish()) == {"a": [6, 7], "c": [0, 2, 3, 4, 5, 6, 7]}
@@ -100,7 +100,7 @@ def test_groups_leave_a_segment_and_it_goes_with_the_last() -> None:
 
 
 def test_groups_turn_cold_under_a_name_of_their_own() -> None:
-    draft = SegmentDraft(SegmentTable.of(GROUPS, [segment("a")]))
+    draft = SegmentDraft(SegmentTable.of([segment("a")]))
     draft.turn_cold(draft.active(A)[SegmentId("a")], ((2, 4),), Generation(1))
     draft.turn_cold(draft.active(A)[SegmentId("a")], ((2, 4),), Generation(2))  # which it has not any more
     draft.turn_cold(draft.active(A)[SegmentId("a")], ((5, 6),), LIVE)
@@ -112,14 +112,14 @@ def test_groups_turn_cold_under_a_name_of_their_own() -> None:
 
 
 def test_a_segment_is_added_once() -> None:
-    draft = SegmentDraft(SegmentTable.of(GROUPS, [segment("a"), segment("c", generation=1)]))
+    draft = SegmentDraft(SegmentTable.of([segment("a"), segment("c", generation=1)]))
     for again in (segment("a"), segment("c", generation=1)):
         with pytest.raises(InternalError, match="two entries"):
             draft.add(again)
 
 
 def test_what_is_added_can_be_released_in_the_same_commit() -> None:
-    draft = SegmentDraft(SegmentTable.of(GROUPS, [segment("old", generation=1)]))
+    draft = SegmentDraft(SegmentTable.of([segment("old", generation=1)]))
     draft.release(SegmentId("old"), ((0, 1),))  # from now on it knows where cold ones are
     draft.add(segment("c", generation=5))
     draft.release(SegmentId("c"), ((0, 7),))
@@ -127,7 +127,7 @@ def test_what_is_added_can_be_released_in_the_same_commit() -> None:
 
 
 def test_a_draft_counts_the_entries_that_files_gain_and_lose() -> None:
-    draft = SegmentDraft(SegmentTable.of(GROUPS, [segment("a"), segment("b")]))
+    draft = SegmentDraft(SegmentTable.of([segment("a"), segment("b")]))
     draft.turn_cold(draft.active(A)[SegmentId("a")], ((2, 4),), Generation(1))
     draft.release(SegmentId("b"), ALL)
     draft.add(segment("n"))
@@ -138,7 +138,7 @@ def test_a_draft_counts_the_entries_that_files_gain_and_lose() -> None:
 
 
 def test_a_draft_can_go_on_after_it_was_finished() -> None:
-    draft = SegmentDraft(SegmentTable.of(GROUPS, [segment("a")]))
+    draft = SegmentDraft(SegmentTable.of([segment("a")]))
     first = draft.finish()
     draft.release(SegmentId("a"), ((0, 4),))
     second = draft.finish()
@@ -155,14 +155,16 @@ def test_figures_of_a_bucket() -> None:
         segment("a", groups=((0, 2),), rows=3, expiry=70, begin=10),
         segment("b", groups=((1, 3),), rows=1, expiry=50, begin=5),
     ]
-    bucket = Bucket({entry.id: entry for entry in entries}, 4)
+    bucket = Bucket({entry.id: entry for entry in entries})
     assert (bucket.rows, bucket.bytes, bucket.first_expiry_us) == (8, 80, 50)
-    assert bucket.last_expiry_by_group.tolist() == [70, 70, 50, LONG_AGO]
-    assert bucket.rows_by_group.tolist() == [3, 4, 1, 0]
-    assert bucket.bytes_by_group.tolist() == [30.0, 40.0, 10.0, 0.0]
-    assert bucket.times_by_group.tolist() == [10, 5, 5, NEVER]
-    nothing = Bucket({}, 2)
-    assert (nothing.rows, nothing.first_expiry_us, nothing.times_by_group.tolist()) == (0, NEVER, [NEVER, NEVER])
+    figures = bucket.by_group(4)
+    assert figures is bucket.by_group(4), "worked out once"
+    assert figures.last_expiry_us.tolist() == [70, 70, 50, LONG_AGO]
+    assert figures.rows.tolist() == [3, 4, 1, 0]
+    assert figures.bytes.tolist() == [30.0, 40.0, 10.0, 0.0]
+    assert figures.times_us.tolist() == [10, 5, 5, NEVER]
+    nothing = Bucket({})
+    assert (nothing.rows, nothing.first_expiry_us, nothing.by_group(2).times_us.tolist()) == (0, NEVER, [NEVER, NEVER])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_figures_of_a_bucket() -> None:
     ids=["nothing is cold", "only expired rows", "only what was united", "after the largest", "the second"],
 )
 def test_the_number_of_the_generation_that_is_closed_next(there: list[int], number: int) -> None:
-    table = SegmentTable.of(GROUPS, [segment(f"s{entry}", generation=entry) for entry in there])
+    table = SegmentTable.of([segment(f"s{entry}", generation=entry) for entry in there])
     assert next_generation(table, (A, B)) == number
     assert next_generation(table, (B,)) == 1
 
@@ -179,7 +181,7 @@ def test_the_number_of_the_generation_that_is_closed_next(there: list[int], numb
 def test_many_releases_among_many_entries_are_quick() -> None:
     """4,000 releases among 26,000 entries took three seconds when each made a table of its own."""
     entries = [segment(f"s{n}", (A, B)[n % 2], generation=n % 50 + 1) for n in range(26_000)]
-    table = SegmentTable.of(GROUPS, entries)
+    table = SegmentTable.of(entries)
     started = time.process_time()
     draft = SegmentDraft(table)
     for number in range(4_000):
@@ -206,7 +208,7 @@ def test_a_draft_is_what_one_change_after_the_other_makes(
     history: list[tuple[str, int, GroupRange, Generation]],
 ) -> None:
     """Against a plain dictionary, with every group of every file in it once."""
-    draft = SegmentDraft(SegmentTable.of(GROUPS))
+    draft = SegmentDraft(SegmentTable.of())
     held: dict[tuple[str, int], tuple[StateName, Generation | None]] = {}
     for number, (kind, pick, span, generation) in enumerate(history):
         groups = union_ranges([span])
@@ -238,7 +240,7 @@ def test_a_draft_is_what_one_change_after_the_other_makes(
     }
     assert found == held
     assert draft.finish().rows == 2 * len(held)
-    by_bucket = sum(draft.finish().active(state).rows_by_group for state in (A, B))
+    by_bucket = sum(draft.finish().active(state).by_group(GROUPS).rows for state in (A, B))
     assert np.sum(by_bucket) == 2 * sum(generation is None for _, generation in held.values())
 
 

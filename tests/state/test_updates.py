@@ -56,7 +56,7 @@ J1 = OperatorName("A*B#1")
 TREE = Join((Leaf("A"), Leaf("B")))
 TRACK = Track(PlanSpec(TREE, (JoinSpec(((1,), (0,))),)), "why")
 EMPTY = Manifest(
-    0, QueryIdentity("SELECT 1", {"A": "k int64"}, "digest"), (TRACK,), Placement(2, GROUPS), SegmentTable.of(GROUPS)
+    0, QueryIdentity("SELECT 1", {"A": "k int64"}, "digest"), (TRACK,), Placement(2, GROUPS), SegmentTable.of()
 )
 
 
@@ -65,7 +65,7 @@ def segment(name: str, groups: tuple[tuple[int, int], ...] = ((0, 3), (5, 6))) -
 
 
 def with_segments(*segments: Segment) -> Manifest:
-    return replace(EMPTY, segments=SegmentTable.of(GROUPS, segments))
+    return replace(EMPTY, segments=SegmentTable.of(segments))
 
 
 def apply(update: Update, manifest: Manifest) -> Manifest:
@@ -152,7 +152,7 @@ def test_a_commit_applies_each_update_to_what_the_ones_before_it_made() -> None:
 def test_a_state_and_an_operator_get_other_names() -> None:
     cold = segment("c").cold(((0, 2),), Generation(1))
     figures = apply(ObserveGroups(0, "recent", {J1: GroupObservation.nothing(2, GROUPS)}), with_segments())
-    before = replace(figures, segments=SegmentTable.of(GROUPS, (segment("s"), cold)))
+    before = replace(figures, segments=SegmentTable.of((segment("s"), cold)))
     after = apply(Rename({STATE: StateName("new")}, {J1: OperatorName("J")}), before)
     assert {entry.state for entry in after.segments.values()} == {"new"}
     assert [list(after.segments.active(StateName("new")).entries), list(after.segments.cold(StateName("new")))] == [

@@ -20,18 +20,18 @@ from watersmeet.state.manifest import Learned, Manifest
 
 
 class Controller:
-    """Decides for one track. `policies` are those in force; none of them is no adaptation, by the same code."""
+    """Decides for one track, from a version on. No `policies` in force is no adaptation, by the same code."""
 
     def __init__(
         self,
         plan: PhysicalPlan,
-        groups: int,
+        manifest: Manifest,
         settings: MemorySettings | None = None,
         policies: tuple[Policy, ...] | None = None,
     ) -> None:
         self.plan = plan
         self.settings = settings or MemorySettings()
-        check_steps(self.settings, plan, groups)
+        check_steps(self.settings, plan, manifest)
         self.ledgers = Ledgers(plan)
         self.policies = policies_for(self.settings, plan) if policies is None else policies
 

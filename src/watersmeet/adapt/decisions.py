@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from watersmeet.model.ids import Generation, GroupKey, OperatorName, SegmentId, StateName
+from watersmeet.model.ids import Generation, GroupKey, OperatorName, Partitioning, SegmentId, StateName
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,18 @@ class SpillGroups:
     """Close the live generations of these groups and make them cold, the first one first. May be none."""
 
     groups: tuple[GroupKey, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class CutGroup:
+    """Cut a group in two, the second of which begins at this hash: of this operator, and of all on its partitioning."""
+
+    operator: OperatorName
+    group: int
+    partitioning: Partitioning
+    at_hash: int
+    before_batch: int
     reason: str
 
 
@@ -66,10 +78,10 @@ class UniteParts:
     parts: tuple[SegmentId, ...]
 
 
-Decision = SpillGroups | CannotSpill | MergeGroup | CloseLive | ExpectResults | UniteParts
+Decision = SpillGroups | CutGroup | CannotSpill | MergeGroup | CloseLive | ExpectResults | UniteParts
 
 # What users are shown; the others are means to the end of these.
-SHOWN = (SpillGroups, CannotSpill, MergeGroup)
+SHOWN = (SpillGroups, CutGroup, CannotSpill, MergeGroup)
 
 
 @dataclass(frozen=True)

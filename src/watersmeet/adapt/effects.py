@@ -11,6 +11,7 @@ from watersmeet.adapt.decisions import (
     SHOWN,
     CannotSpill,
     CloseLive,
+    CutGroup,
     Decision,
     ExpectResults,
     MergeGroup,
@@ -29,9 +30,13 @@ from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, Update
 
 @dataclass(frozen=True)
 class Effects:
-    """`shown` are the decisions that users are told of, as in the manifest."""
+    """`shown` are the decisions that users are told of, as in the manifest.
+
+    What the files hold on both sides of a cut is not in the manifest: the runtime looks, and makes the update.
+    """
 
     updates: tuple[Update, ...] = ()
+    cuts: tuple[CutGroup, ...] = ()  # to be committed with them, the last groups first
     work: Work = Work()  # noqa: RUF009 - frozen and empty
     shown: tuple[dict[str, object], ...] = ()
 
@@ -41,7 +46,13 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
 
     A group is merged once, whoever asked first. One that is merged with its live generation needs no spill, which would
     close the same rows. Parts that have cooled are not united where anything is closed, which would take them along.
+
+    Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
+    something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
     """
+    decisions = list(decisions)
+    if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
+        return [cuts[key] for key in sorted(cuts, reverse=True)]
     merged: dict[GroupKey, MergeGroup] = {}
     others: list[Decision] = []
     for decision in decisions:
@@ -70,8 +81,11 @@ def effects_of(
     closing: list[GroupKey] = []
     merges: list[GroupKey] = []
     unites: list[UniteParts] = []
+    cuts: list[CutGroup] = []
     for decision in decisions:
         match decision:
+            case CutGroup():
+                cuts.append(decision)
             case SpillGroups(groups) | CloseLive(groups):
                 closing += groups
             case MergeGroup(operator, group):
@@ -94,7 +108,7 @@ def effects_of(
     updates += [RecordDecision(entry) for entry in shown]
     if any(isinstance(decision, ExpectResults) for decision in decisions):
         updates.append(Learn(learned))
-    return Effects(tuple(updates), Work(tuple(merges), tuple(unites)), tuple(shown))
+    return Effects(tuple(updates), tuple(cuts), Work(tuple(merges), tuple(unites)), tuple(shown))
 
 
 def close(
@@ -105,10 +119,11 @@ def close(
     for operator, group in groups:
         wanted.setdefault(operator, set()).add(group)
     for operator, numbers in wanted.items():
-        live = ledgers.at(manifest)[operator].live
+        ledger = ledgers.at(manifest)[operator]
+        live = ledger.live
         if live is None:
             continue
-        chosen = np.zeros(manifest.placement.groups, dtype=bool)
+        chosen = np.zeros(ledger.groups, dtype=bool)
         chosen[list(numbers)] = True
         chosen &= live.there
         if chosen.any():

@@ -16,6 +16,7 @@ from watersmeet.adapt.take_view import view_memory
 from watersmeet.adapt.view import MemoryView
 from watersmeet.errors import InternalError
 from watersmeet.model.ids import OperatorName
+from watersmeet.model.placement import Placement
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
@@ -118,8 +119,15 @@ class Outlook:
 
     @property
     def last_decision(self) -> Mapping[str, Any] | None:
-        decisions = self.facts.manifest.decisions
-        return decisions[-1] if decisions else None
+        return self.decisions[-1] if self.decisions else None
+
+    @property
+    def decisions(self) -> tuple[Mapping[str, Any], ...]:
+        return self.facts.manifest.decisions
+
+    @property
+    def placement(self) -> Placement:
+        return self.facts.manifest.placement
 
     @property
     def unspillable(self) -> tuple[str, ...]:

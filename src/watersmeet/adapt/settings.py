@@ -19,17 +19,21 @@ DEFAULT_POLICY = SPILL_POLICIES[0][0]
 SHARE = 0.3
 FLUSH_SHARE = 0.05  # of adaptive-global-flush
 LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
-STEP_KEYS = ("at_batch", "spill", "spill_share", "merge")
+STEP_KEYS = ("at_batch", "cut", "spill", "spill_share", "merge")
 
 
 @dataclass(frozen=True)
 class ForcedStep:
-    """Spills and merges that take place before batch `at_batch`, or in it, whatever policies say."""
+    """Cuts, spills and merges that take place before batch `at_batch`, or in it, whatever policies say.
+
+    Cuts come first: the groups to spill and to merge have the numbers that they have after them.
+    """
 
     at_batch: int
     spill: tuple[LabelledGroup, ...] = ()
     spill_share: float | None = None
     merge: tuple[LabelledGroup, ...] = ()
+    cut: tuple[LabelledGroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
     """An entry of `[[adapt.force]]`.
 
     >>> parse_step({"at_batch": 5, "spill": ["J1:17", "J2:3"]})
-    ForcedStep(at_batch=5, spill=(('J1', 17), ('J2', 3)), spill_share=None, merge=())
+    ForcedStep(at_batch=5, spill=(('J1', 17), ('J2', 3)), spill_share=None, merge=(), cut=())
     """
     for key in data:
         if key not in STEP_KEYS:
@@ -96,6 +100,7 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
         _groups(data.get("spill", []), "spill"),
         None if share is None else float(share),
         _groups(data.get("merge", []), "merge"),
+        _groups(data.get("cut", []), "cut"),
     )
 
 

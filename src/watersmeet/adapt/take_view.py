@@ -14,6 +14,7 @@ from watersmeet.plan.physical import FromOperator, Node, PhysicalPlan, State
 from watersmeet.plan.spec import joins_of
 from watersmeet.state.ledger import Ledger, Ledgers
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.segment_table import EMPTY
 
 ROW_BYTES = 32.0  # of an input that has no row yet
 
@@ -73,11 +74,12 @@ def _row_bytes(manifest: Manifest, state: State) -> float:
 def _live_groups(
     node: Node, manifest: Manifest, ledgers: Mapping[OperatorName, Ledger], method: Smoothing
 ) -> Iterator[GroupView]:
-    total = manifest.placement.groups
+    routing = manifest.placement.of(node.partitioning)
+    total = routing.groups
     figures = manifest.figures.get(node.name) or GroupFigures.nothing(len(node.inputs), total)
-    buckets = [manifest.segments.active(state) for state in node.states]
-    rows = np.stack([bucket.rows_by_group for bucket in buckets])
-    size = np.stack([bucket.bytes_by_group for bucket in buckets])
+    held = [manifest.segments.active(state).by_group(total) for state in node.states]
+    rows = np.stack([entry.rows for entry in held])
+    size = np.stack([entry.bytes for entry in held])
     keys = ledgers[node.name].keys.distinct
 
     def recent(kept: tuple[Floats, ...]) -> Floats:
@@ -88,12 +90,11 @@ def _live_groups(
     # What rows earned that have gone says nothing of those that are there.
     there = rows.sum(axis=0)
     share = np.minimum(1.0, np.divide(there, figures.came, out=np.ones(total), where=figures.came > 0))
-    owners = manifest.placement.of(node.partitioning).owners
     for group in np.flatnonzero(rows.any(axis=0) | arrivals.any(axis=0) | (local > 0)).tolist():
         yield GroupView(
             operator=node.name,
             group=group,
-            slot=owners[group],
+            slot=routing.owners[group],
             rows=tuple(rows[:, group].tolist()),
             bytes=tuple(int(value) for value in size[:, group]),
             unique=float(keys[group]),
@@ -113,10 +114,9 @@ def _cold_groups(
     ledger = ledgers[node.name]
     if not ledger.closed:
         return
-    cooled = [manifest.segments.cold(state).get(LIVE) for state in node.states]
-    nothing = np.zeros(ledger.groups)
-    cooled_rows = np.stack([nothing if bucket is None else bucket.rows_by_group for bucket in cooled]).astype(np.int64)
-    cooled_bytes = sum((bucket.bytes_by_group for bucket in cooled if bucket is not None), nothing)
+    cooled = [manifest.segments.cold(state).get(LIVE, EMPTY).by_group(ledger.groups) for state in node.states]
+    cooled_rows = np.stack([entry.rows for entry in cooled])
+    cooled_bytes = sum((entry.bytes for entry in cooled), np.zeros(ledger.groups))
     until = horizons_us.get(node.name)
     passed, overdue = np.zeros(ledger.groups, dtype=bool), np.zeros(ledger.groups, dtype=bool)
     if until is not None:

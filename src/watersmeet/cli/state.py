@@ -151,15 +151,15 @@ def _batch_text(manifest: Manifest) -> str:
 
 
 def _slot_rows(manifest: Manifest) -> list[tuple[str, ...]]:
-    """The groups of each slot, for each partitioning that has been placed, and for all others."""
+    """The groups of each slot, for each partitioning that has been placed or cut, and for all others."""
     placement = manifest.placement
     rows: list[tuple[str, ...]] = []
-    for name in (*placement.owners, ""):
+    for name in (*placement.known, ""):
         for slot in range(placement.slots):
             groups = placement.of(Partitioning(name)).owned_by(slot)
             rows.append(
                 (
-                    name or "all others" if placement.owners else "all",
+                    name or "all others" if placement.known else "all",
                     str(slot),
                     str(count_groups(groups)),
                     _groups_text(groups),

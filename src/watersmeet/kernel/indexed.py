@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.rows import Int64Array, hash_slice, hashes, take
-from watersmeet.model.routing import HASH_END
+from watersmeet.model.bounds import HASH_END
 
 STEPS = 8
 

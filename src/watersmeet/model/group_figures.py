@@ -101,6 +101,27 @@ class GroupFigures:
             came=self.came * kept,
         )
 
+    def cut(self, group: int, share: float) -> GroupFigures:
+        """After a group has been cut in two, the first of which gets this share of what came and went.
+
+        Smoothing methods keep weighted sums of observations, so what they have kept can be shared out like these.
+        """
+
+        def split(values: Floats) -> Floats:
+            halves = [values[group] * share, values[group] * (1 - share)]
+            return np.concatenate([values[:group], halves, values[group + 1 :]])
+
+        return GroupFigures(
+            split(self.local_output),
+            split(self.global_output),
+            split(self.inter_bytes),
+            split(self.came),
+            np.insert(self.last_use, group, self.last_use[group]),
+            tuple(tuple(map(split, kept)) for kept in self.arrivals),
+            tuple(map(split, self.recent_local)),
+            tuple(map(split, self.recent_global)),
+        )
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GroupFigures) and self.to_json() == other.to_json()
 

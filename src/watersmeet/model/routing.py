@@ -1,7 +1,7 @@
-"""Groups and slots: which stretch of the hash each group is, and which slot owns each group.
+"""Groups and slots: sets of groups as ranges, and which slot owns each group.
 
-A group is a contiguous range of the 64-bit hash; the `groups` ranges have equal width and cover it. A slot owns any
-set of groups. Changing the owner changes this table and nothing else: rows stay where they are.
+A group is a contiguous range of the 64-bit hash (`bounds.py`). A slot owns any set of groups. Changing the owner
+changes this table and nothing else: rows stay where they are.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-import numpy as np
-import numpy.typing as npt
+from watersmeet.errors import InternalError
+from watersmeet.model.bounds import Bounds
 
-HASH_END = 1 << 64
-
-UInt64Array = npt.NDArray[np.uint64]
-Int64Array = npt.NDArray[np.int64]
 GroupRange = tuple[int, int]  # first group, and the one after the last
 
 
@@ -93,51 +89,59 @@ def count_groups(ranges: Iterable[GroupRange]) -> int:
     return sum(high - low for low, high in ranges)
 
 
-def hash_start(group: int, total: int) -> int:
-    """The first hash of a group, of `total`; 2**64 for the one after the last."""
-    return -(-group * HASH_END // total)
+def renumber_ranges(ranges: Iterable[GroupRange], cut: int) -> tuple[GroupRange, ...]:
+    """The same hashes, after a group has been cut in two: it is both halves, and later ones count one more.
 
-
-def groups_of(hashes: UInt64Array, total: int) -> Int64Array:
-    """The group of each hash."""
-    starts = np.array([hash_start(group, total) for group in range(total)], dtype=np.uint64)
-    return np.searchsorted(starts, hashes, side="right") - 1
+    >>> renumber_ranges([(0, 2), (3, 5)], 3), renumber_ranges([(0, 2), (3, 5)], 2)
+    (((0, 2), (3, 6)), ((0, 2), (4, 6)))
+    """
+    return tuple((low + (low > cut), high + (high > cut)) for low, high in ranges)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Some of the groups, of which there are `total`: what a slot owns, or what a file holds."""
+    """Some of the groups that lie between `bounds`: what a slot owns, or what a file holds."""
 
     groups: tuple[GroupRange, ...]
-    total: int
-
-    def hash_start(self, group: int) -> int:
-        return hash_start(group, self.total)
+    bounds: Bounds
 
 
 @dataclass(frozen=True)
 class Routing:
-    """The owner of each group, for slots 0 to `slots` - 1."""
+    """The groups of a partitioning and the owner of each, for slots 0 to `slots` - 1."""
 
     slots: int
     owners: tuple[int, ...]
+    bounds: Bounds
+
+    @classmethod
+    def even(cls, bounds: Bounds, slots: int) -> Routing:
+        """Neighbouring groups together, as evenly as they go.
+
+        >>> Routing.even(Bounds(5), 2).owners
+        (0, 0, 0, 1, 1)
+        """
+        groups = len(bounds)
+        return cls(slots, tuple(group * slots // groups for group in range(groups)), bounds)
 
     @property
     def groups(self) -> int:
         return len(self.owners)
 
-    @classmethod
-    def even(cls, groups: int, slots: int) -> Routing:
-        """Neighbouring groups together, as evenly as they go.
+    def cut(self, group: int, at_hash: int) -> Routing:
+        """With a group cut in two: both halves are its owner's.
 
-        >>> Routing.even(5, 2).owners
-        (0, 0, 0, 1, 1)
+        >>> Routing(2, (0, 1), Bounds(2)).cut(1, 3 << 62).owners
+        (0, 1, 1)
         """
-        return cls(slots, tuple(group * slots // groups for group in range(groups)))
+        low, high = self.hash_range((group, group + 1))
+        if not low < at_hash < high:
+            raise InternalError(f"hash {at_hash} does not cut group {group}, which has {low} to {high - 1}")
+        return Routing(self.slots, (*self.owners[: group + 1], *self.owners[group:]), self.bounds.cut(at_hash))
 
     def hash_range(self, groups: GroupRange) -> tuple[int, int]:
         """The hashes of a range of groups, as a half-open range; its end may be 2**64."""
-        return hash_start(groups[0], self.groups), hash_start(groups[1], self.groups)
+        return self.bounds.hash_start(groups[0]), self.bounds.hash_start(groups[1])
 
     @cached_property
     def pieces(self) -> tuple[tuple[int, GroupRange], ...]:

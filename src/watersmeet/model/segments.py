@@ -11,7 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.model.ids import LIVE, NO_SEGMENT, Generation, SegmentId, StateName
-from watersmeet.model.routing import GroupRange, count_groups, expand_ranges, intersect_ranges, subtract_ranges
+from watersmeet.model.routing import (
+    GroupRange,
+    count_groups,
+    expand_ranges,
+    has_group,
+    intersect_ranges,
+    renumber_ranges,
+    subtract_ranges,
+)
 
 Counts = npt.NDArray[np.int64]  # by group
 
@@ -131,9 +139,34 @@ class Segment:
     def cold(self, groups: tuple[GroupRange, ...], generation: Generation) -> Segment:
         """The entry for `groups` of this one as part of a generation that is cold."""
         part = intersect_ranges(self.groups, groups)
-        number = "live" if generation == LIVE else str(generation)
-        name = SegmentId(f"{self.file}~{number}.{part[0][0]}")
+        name = _part_name(self.file, generation, part)
         return replace(self, id=name, part_of=self.file, groups=part, generation=generation, tier="cold")
+
+    def count_of(self, group: int) -> tuple[int, int] | None:
+        """The rows and distinct keys that the file was written with in a group; None where they were not counted."""
+        if not self.group_rows or not has_group(self.written, group):
+            return None
+        place = count_groups(intersect_ranges(self.written, [(0, group)]))
+        return self.group_rows[place], self.group_keys[place] if self.group_keys else 0
+
+    def cut(self, group: int, first: tuple[int, int]) -> Segment:
+        """After a group has been cut in two, the `first` of which has so many rows and distinct keys of the file.
+
+        A part gets the name that it would get now: it is called by its first group, which may have another number.
+        """
+        groups = renumber_ranges(self.groups, group)
+        counts = (self.group_rows, self.group_keys)
+        if self.count_of(group) is not None:
+            place = count_groups(intersect_ranges(self.written, [(0, group)]))
+            counts = (_split(self.group_rows, place, first[0]), _split(self.group_keys, place, first[1]))
+        return replace(
+            self,
+            id=_part_name(self.file, self.generation, groups) if self.part_of else self.id,
+            groups=groups,
+            written=renumber_ranges(self.written, group),
+            group_rows=counts[0],
+            group_keys=counts[1],
+        )
 
     def without(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=subtract_ranges(self.groups, groups))
@@ -169,6 +202,20 @@ class Segment:
                 "group_keys": tuple(data["group_keys"]),
             }
         )
+
+
+def _part_name(file: SegmentId, generation: Generation, groups: tuple[GroupRange, ...]) -> SegmentId:
+    """A name for the entry of some groups of a file that no other one has: each group is in one part at most."""
+    number = "live" if generation == LIVE else str(generation)
+    return SegmentId(f"{file}~{number}.{groups[0][0]}")
+
+
+def _split(counts: tuple[int, ...], place: int, first: int) -> tuple[int, ...]:
+    """
+    >>> _split((5, 7, 9), 1, 3)
+    (5, 3, 4, 9)
+    """
+    return (*counts[:place], first, counts[place] - first, *counts[place + 1 :]) if counts else ()
 
 
 def ranges_from_json(data: Any) -> tuple[GroupRange, ...]:

@@ -33,6 +33,7 @@ from watersmeet.kernel.prepare import cut, keyed, prepare, split_late
 from watersmeet.kernel.rows import Int64Array, concat, merge_sorted, take
 from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import Routing
@@ -206,7 +207,7 @@ def _send_seconds(plan: PhysicalPlan) -> float:
     nothing = np.zeros(BATCH_ROWS, dtype=np.int64)
     rows = _arrived(plan, "A", source.integers(0, 1 << 40, BATCH_ROWS), nothing, nothing)
     rows = take(rows, source.permutation(BATCH_ROWS))  # what a join puts out is not in the order of the next key
-    routing = Routing.even(30, 2)
+    routing = Routing.even(Bounds(30), 2)
 
     def work() -> Iterable[pa.RecordBatch]:
         pieces: Mapping[int, pa.RecordBatch] = dict(cut(keyed(rows, state.key_fields, state.fields), routing))

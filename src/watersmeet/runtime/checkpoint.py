@@ -134,9 +134,8 @@ def newest_manifest(folders: CheckpointFolders) -> Manifest | None:
 def first_manifest(query: Query, spec: PlanSpec, placement: Placement, why: str = "") -> Manifest:
     """Version 0 of a run."""
     decision = {"decision": "plan", "plan": str(spec.tree), "reason": why, "version": 0}
-    table = SegmentTable.of(placement.groups)
     decisions = (decision,) if why else ()
-    return Manifest(0, identify(query), (Track(spec, why),), placement, table, decisions=decisions)
+    return Manifest(0, identify(query), (Track(spec, why),), placement, SegmentTable.of(), decisions=decisions)
 
 
 def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder | None = None) -> Checkpoint:
@@ -166,11 +165,10 @@ def refuse_unfit(manifest: Manifest, query: Query, groups: int) -> None:
 
 
 def set_slots(checkpoint: Checkpoint, slots: int) -> None:
-    """Another number of slots for a run that goes on changes placement alone."""
+    """Another number of slots for a run that goes on changes owners alone: what was cut stays cut."""
     placement = checkpoint.manifest.placement
     if placement.slots != slots:
-        even = Placement(slots, placement.groups)
-        checkpoint.commit([AtVersion(checkpoint.manifest.version)], [SetPlacement(even)])
+        checkpoint.commit([AtVersion(checkpoint.manifest.version)], [SetPlacement(placement.spread(slots))])
 
 
 def refuse_made_on_spark(folders: CheckpointFolders) -> None:

@@ -115,7 +115,7 @@ def _with_results(learned: Learned, record: BatchRecord) -> Learned:
 def _seen(context: BatchContext, tasks: Sequence[TaskReport]) -> dict[OperatorName, GroupObservation]:
     """What the tasks saw of the groups; a join that saw nothing saw zeros."""
     total = {
-        operator: GroupObservation.nothing(len(node.inputs), context.placement.groups)
+        operator: GroupObservation.nothing(len(node.inputs), context.placement.of(node.partitioning).groups)
         for operator, node in context.plan.operators.items()
     }
     for task in tasks:

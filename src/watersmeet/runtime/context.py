@@ -13,6 +13,7 @@ from functools import cached_property
 
 from watersmeet.adapt.decisions import Work
 from watersmeet.kernel.window import NEVER
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import LIVE, OperatorName, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
@@ -72,7 +73,7 @@ class StageContext:
     closed: Mapping[StateName, tuple[GroupRange, ...]]  # groups with a closed generation, where there are any
     merges: tuple[GroupsToMerge, ...] = ()
     parts: tuple[PartsToUnite, ...] = ()
-    watched: bool = False  # statistics of groups are kept
+    watched: Mapping[OperatorName, Bounds] = field(default_factory=dict)  # whose groups statistics are kept of
     lineage: Mapping[str, OperatorName] = field(default_factory=dict)  # by field, the join whose hash it is
     query: Query | None = None  # for a stage that emits results
 
@@ -107,6 +108,11 @@ class BatchContext:
         return watermarks_us(self.plan, self.manifest)
 
     @cached_property
+    def _bounds(self) -> dict[OperatorName, Bounds]:
+        """The groups of each operator."""
+        return {name: self.placement.of(node.partitioning).bounds for name, node in self.plan.operators.items()}
+
+    @cached_property
     def merges(self) -> tuple[GroupsToMerge, ...]:
         """The groups to merge, with their closed generations, together for each operator."""
         wanted: dict[OperatorName, list[int]] = {}
@@ -116,11 +122,12 @@ class BatchContext:
 
     def _merge(self, operator: OperatorName, groups: list[int]) -> GroupsToMerge:
         ranges = union_ranges((group, group + 1) for group in groups)
+        node, total = self.plan.operators[operator], len(self._bounds[operator])
         found = [
             segment.only(ranges)
-            for state in self.plan.operators[operator].states
+            for state in node.states
             for generation, bucket in self.manifest.segments.cold(state).items()
-            if generation != LIVE and bucket.rows_by_group[groups].any()
+            if generation != LIVE and bucket.by_group(total).rows[groups].any()
             for segment in bucket.entries.values()
         ]
         live = self.ledgers.at(self.manifest)[operator].live
@@ -166,7 +173,7 @@ class BatchContext:
             closed=closed,
             merges=tuple(merge for merge in self.merges if merge.operator in operators),
             parts=tuple(parts for parts in self.parts if parts.state in {state.name for state in stage.states}),
-            watched=self.watched and self.new_rows,
+            watched=self._bounds if self.watched and self.new_rows else {},
             lineage={n.lineage: n.name for n in plan.operators.values() if n.lineage is not None},
             query=None if stage.exchanges else plan.query,
         )

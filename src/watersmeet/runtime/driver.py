@@ -27,6 +27,7 @@ from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
 from watersmeet.runtime.commit import commit_batch
 from watersmeet.runtime.context import BatchContext, watermarks_us
+from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent
 from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.state.manifest import Delivery, Manifest
@@ -95,7 +96,7 @@ class Driver(Generic[SourceT]):
             self.deliver_pending()
             started = self._clock.now()
             self._began = started if self._began is None else self._began
-            work = self._carry_out(self._ask(Moment.BEFORE_BATCH))
+            work = self._decide(Moment.BEFORE_BATCH)
             return self._run(work, source, started)
 
     def run_idle(self) -> bool:
@@ -104,7 +105,7 @@ class Driver(Generic[SourceT]):
             if self.manifest.batch is None:
                 return False
             started = self._clock.now()
-            work = self._carry_out(self._ask(Moment.IDLE))
+            work = self._decide(Moment.IDLE)
             if work:
                 self._run(work, None, started)
             return bool(work)
@@ -115,7 +116,7 @@ class Driver(Generic[SourceT]):
             if self.manifest.batch is None:
                 return False
             started = self._clock.now()
-            work = self._carry_out(self._ask(Moment.END if ended else Moment.DRAIN))
+            work = self._decide(Moment.END if ended else Moment.DRAIN)
             if work:
                 self._run(work, None, started)
             return bool(work)
@@ -148,15 +149,24 @@ class Driver(Generic[SourceT]):
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
+    def _decide(self, moment: Moment) -> Work:
+        """Ask, and carry out; ask again where groups were cut, since nothing else goes with that."""
+        while True:
+            effects = self._ask(moment)
+            work = self._carry_out(effects)
+            if not effects.cuts:
+                return work
+
     def _ask(self, moment: Moment) -> Effects:
         marks = watermarks_us(self.plan, self.manifest)
         return self.controller.ask(moment, self.manifest, self._learned, marks)
 
     def _carry_out(self, effects: Effects) -> Work:
         """Commit what was decided; the work that is left for tasks."""
-        if effects.updates:
+        counted = [count_cut(cut, self.plan, self.manifest, self.checkpoint.segments) for cut in effects.cuts]
+        if updates := [*effects.updates, *counted]:
             faults.reach("before-spill")
-            self._commit(effects.updates)
+            self._commit(updates)
             faults.reach("after-spill")
             self._learned = replace(self.manifest.learned, batch_seconds=self._learned.batch_seconds)
         self._told += effects.shown
@@ -189,7 +199,7 @@ class Driver(Generic[SourceT]):
         seconds = self._clock.now() - started
         if source is not None:
             self._learned = replace(self._learned, batch_seconds=seconds)  # as figures of groups are: of batches
-        self._carry_out(self._ask(Moment.AFTER_BATCH))
+        self._decide(Moment.AFTER_BATCH)
         told, self._told = self._told, []
         decisions = [for_people(entry, self.plan.label) for entry in told]
         event = batch_event(self.plan, self.manifest, self.controller.ledgers, seconds, decisions, commit_seconds)

@@ -122,5 +122,5 @@ def _opened(
     query: Query, settings: RunSettings, chosen: ChosenPlan, checkpoint: Checkpoint, spill: Folder | None = None
 ) -> OpenRun:
     plan = lay_out_spec(query, checkpoint.manifest.answering.spec)
-    controller = Controller(plan, settings.groups, settings.memory)
+    controller = Controller(plan, checkpoint.manifest, settings.memory)
     return OpenRun(plan, chosen, checkpoint, controller, spill)

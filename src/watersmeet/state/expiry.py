@@ -70,7 +70,7 @@ def _expire_cold(segments: SegmentTable, state: State, until: int, ledger: Ledge
         partners = ledger.partner_times_us(generation)
         for segment in bucket.entries.values():
             if segment.max_expiry_us <= until:
-                alone = np.zeros(segments.groups, dtype=bool)
+                alone = np.zeros(ledger.groups, dtype=bool)
                 held = segment.held_groups
                 alone[held] = partners[held] >= segment.max_expiry_us
                 if gone := intersect_ranges(as_ranges(alone), segment.groups):

@@ -25,7 +25,7 @@ from watersmeet.model.routing import GroupRange, union_ranges
 from watersmeet.model.segments import Counts
 from watersmeet.plan.physical import Node, PhysicalPlan
 from watersmeet.state.manifest import Manifest
-from watersmeet.state.segment_table import Bucket, SegmentTable
+from watersmeet.state.segment_table import Bucket, ByGroup, SegmentTable
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ class GenerationRows:
     @cached_property
     def rows(self) -> Counts:
         nothing = np.zeros(self.groups, dtype=np.int64)
-        return np.stack([sum((bucket.rows_by_group for bucket in held), nothing) for held in self.buckets])
+        return np.stack([sum((bucket.by_group(self.groups).rows for bucket in held), nothing) for held in self.buckets])
 
     @cached_property
     def products(self) -> Floats:
@@ -54,26 +54,26 @@ class GenerationRows:
         return np.asarray(self.rows.any(axis=0))
 
     @property
-    def _all(self) -> list[Bucket]:
-        return [bucket for held in self.buckets for bucket in held]
+    def _all(self) -> list[ByGroup]:
+        return [bucket.by_group(self.groups) for held in self.buckets for bucket in held]
 
     @cached_property
     def bytes(self) -> Floats:
-        return sum((bucket.bytes_by_group for bucket in self._all), np.zeros(self.groups))
+        return sum((figures.bytes for figures in self._all), np.zeros(self.groups))
 
     @cached_property
     def times_us(self) -> Counts:
         """A time that none of its results is older than; `NEVER` where it has no rows."""
-        return np.asarray(np.stack([bucket.times_by_group for bucket in self._all]).min(axis=0))
+        return np.asarray(np.stack([figures.times_us for figures in self._all]).min(axis=0))
 
     @cached_property
     def last_expiry_us(self) -> Counts:
         """When all its rows have expired; long ago where it has none."""
-        return np.asarray(np.stack([bucket.last_expiry_by_group for bucket in self._all]).max(axis=0))
+        return np.asarray(np.stack([figures.last_expiry_us for figures in self._all]).max(axis=0))
 
     @cached_property
     def keys(self) -> KeyCounts:
-        return KeyCounts.sum([bucket.keys for bucket in self._all], self.groups)
+        return KeyCounts.sum([figures.keys for figures in self._all], self.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ class Ledger:
         found = np.zeros(self.groups, dtype=bool)
         for generations in self.cold:
             if LIVE in generations:
-                found |= generations[LIVE].rows_by_group > 0
+                found |= generations[LIVE].by_group(self.groups).rows > 0
         return found
 
     def passed(self, until_us: int) -> Flags:
@@ -168,8 +168,7 @@ class Ledgers:
         """Those of a version; cheap for the one asked for last, and for what follows it."""
         if self._manifest is not manifest:
             self._ledgers = {
-                name: _ledger(node, manifest.segments, self._ledgers.get(name))
-                for name, node in self.plan.operators.items()
+                name: _ledger(node, manifest, self._ledgers.get(name)) for name, node in self.plan.operators.items()
             }
             self._manifest = manifest
         return self._ledgers
@@ -180,11 +179,11 @@ class Ledgers:
         return {operator: time for operator, time in found.items() if time is not None}
 
 
-def _ledger(node: Node, segments: SegmentTable, before: Ledger | None) -> Ledger:
-    groups = segments.groups
+def _ledger(node: Node, manifest: Manifest, before: Ledger | None) -> Ledger:
+    segments, groups = manifest.segments, manifest.placement.of(node.partitioning).groups
     cold = tuple(segments.cold(state) for state in node.states)
-    live = _live(node, segments)
-    if before is None:
+    live = _live(node, segments, groups)
+    if before is None or before.groups != groups:  # where a group was cut, all are looked at again
         empty = np.zeros((len(node.inputs), groups), dtype=np.int64)
         before = Ledger(groups, None, {}, empty, np.zeros(groups), empty[0].copy(), np.zeros(groups), ())
     if len(before.cold) == len(cold) and all(new is old for new, old in zip(cold, before.cold, strict=True)):
@@ -218,12 +217,12 @@ def _are_same(first: tuple[tuple[Bucket, ...], ...], second: tuple[tuple[Bucket,
     return first == second
 
 
-def _live(node: Node, segments: SegmentTable) -> GenerationRows | None:
+def _live(node: Node, segments: SegmentTable, groups: int) -> GenerationRows | None:
     buckets = []
     for state in node.states:
         held = (segments.active(state), segments.cold(state).get(LIVE))
         buckets.append(tuple(bucket for bucket in held if bucket is not None and bucket.entries))
-    return GenerationRows(tuple(buckets), segments.groups) if any(buckets) else None
+    return GenerationRows(tuple(buckets), groups) if any(buckets) else None
 
 
 def as_ranges(flags: Flags) -> tuple[GroupRange, ...]:

@@ -199,13 +199,12 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        placement = Placement.from_json(data["placement"])
         return cls(
             version=data["version"],
             query=QueryIdentity(**data["query"]),
             tracks=tuple(map(Track.from_json, data["tracks"])),
-            placement=placement,
-            segments=SegmentTable.of(placement.groups, map(Segment.from_json, data["segments"])),
+            placement=Placement.from_json(data["placement"]),
+            segments=SegmentTable.of(map(Segment.from_json, data["segments"])),
             streams={name: StreamProgress.from_json(progress) for name, progress in data["streams"].items()},
             batch=None if data["batch"] is None else BatchRecord(**data["batch"]),
             undelivered=tuple(map(Delivery.from_json, data["undelivered"])),

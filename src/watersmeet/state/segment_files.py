@@ -111,7 +111,8 @@ def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number:
 def count_by_group(values: UInt64Array, slice_: Slice) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The number of rows and of distinct hashes in each group of the slice, given the sorted hashes.
 
-    >>> count_by_group(np.array([1, 1, 5, 2**63], np.uint64), Slice(((0, 2),), 2))
+    >>> from watersmeet.model.bounds import Bounds
+    >>> count_by_group(np.array([1, 1, 5, 2**63], np.uint64), Slice(((0, 2),), Bounds(2)))
     ((3, 1), (2, 1))
     """
     first = np.ones(len(values) + 1, dtype=np.int64)
@@ -120,10 +121,11 @@ def count_by_group(values: UInt64Array, slice_: Slice) -> tuple[tuple[int, ...],
     distinct = np.cumsum(first)
     rows: list[int] = []
     keys: list[int] = []
+    bounds = slice_.bounds
     for low, high in slice_.groups:
         # The end of the last group is 2**64, which no array holds: it is the end of the values.
-        inner = np.array([slice_.hash_start(group) for group in range(low, high)], dtype=np.uint64)
-        ends = [len(values) if high == slice_.total else np.searchsorted(values, np.uint64(slice_.hash_start(high)))]
+        inner = bounds.start_array[low:high]
+        ends = [len(values) if high == len(bounds) else np.searchsorted(values, bounds.start_array[high])]
         place = np.concatenate([np.searchsorted(values, inner), ends])
         rows += np.diff(place).tolist()
         keys += np.diff(distinct[place]).tolist()

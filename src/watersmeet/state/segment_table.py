@@ -8,8 +8,8 @@ that it changes, and what is asked of a bucket (rows, bytes, times by group) is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -27,11 +27,59 @@ LONG_AGO = -NEVER  # before any time of a row
 
 
 @dataclass(frozen=True, eq=False)
+class ByGroup:
+    """What segments of one state and generation hold in each of so many groups."""
+
+    segments: Collection[Segment]
+    groups: int
+
+    @cached_property
+    def last_expiry_us(self) -> Counts:
+        """When all rows have expired; `LONG_AGO` where there are none."""
+        total = np.full(self.groups, LONG_AGO, dtype=np.int64)
+        for segment in self.segments:
+            held = segment.held_groups
+            total[held] = np.maximum(total[held], segment.max_expiry_us)
+        return total
+
+    @cached_property
+    def rows(self) -> Counts:
+        total = np.zeros(self.groups, dtype=np.int64)
+        for segment in self.segments:
+            segment.add_rows(total)
+        return total
+
+    @cached_property
+    def bytes(self) -> Floats:
+        total = np.zeros(self.groups)
+        for segment in self.segments:
+            total[segment.held_groups] += segment.held_rows * (segment.bytes / max(1, segment.rows))
+        return total
+
+    @cached_property
+    def keys(self) -> KeyCounts:
+        return KeyCounts.of(self.segments, self.groups)
+
+    @cached_property
+    def times_us(self) -> Counts:
+        """A time that no result with one of the rows is older than; `NEVER` where there are none."""
+        total = np.full(self.groups, NEVER, dtype=np.int64)
+        for segment in self.segments:
+            held = segment.held_groups
+            total[held] = np.minimum(total[held], segment.min_time_us)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
 class Bucket:
-    """Segments of one state and generation, by id. Arrays have a figure for each of the `groups`."""
+    """Segments of one state and generation, by id.
+
+    How many groups there are, only the partitioning of its state says, so whoever asks for figures by group says it. A
+    cut changes every entry of a state, so that all who ask for one bucket say the same.
+    """
 
     entries: Mapping[SegmentId, Segment]
-    groups: int
+    _figures: dict[int, ByGroup] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def rows(self) -> int:
@@ -46,43 +94,14 @@ class Bucket:
         """The soonest that all rows of one of the segments have expired."""
         return min((segment.max_expiry_us for segment in self.entries.values()), default=NEVER)
 
-    @cached_property
-    def last_expiry_by_group(self) -> Counts:
-        """When all rows have expired; `LONG_AGO` where there are none."""
-        total = np.full(self.groups, LONG_AGO, dtype=np.int64)
-        for segment in self.entries.values():
-            held = segment.held_groups
-            total[held] = np.maximum(total[held], segment.max_expiry_us)
-        return total
-
-    @cached_property
-    def rows_by_group(self) -> Counts:
-        total = np.zeros(self.groups, dtype=np.int64)
-        for segment in self.entries.values():
-            segment.add_rows(total)
-        return total
-
-    @cached_property
-    def bytes_by_group(self) -> Floats:
-        total = np.zeros(self.groups)
-        for segment in self.entries.values():
-            total[segment.held_groups] += segment.held_rows * (segment.bytes / max(1, segment.rows))
-        return total
-
-    @cached_property
-    def keys(self) -> KeyCounts:
-        return KeyCounts.of(self.entries.values(), self.groups)
-
-    @cached_property
-    def times_by_group(self) -> Counts:
-        """A time in microseconds that no result with one of the rows is older than; `NEVER` where there are none."""
-        total = np.full(self.groups, NEVER, dtype=np.int64)
-        for segment in self.entries.values():
-            held = segment.held_groups
-            total[held] = np.minimum(total[held], segment.min_time_us)
-        return total
+    def by_group(self, groups: int) -> ByGroup:
+        """Figures for each of so many groups, worked out once."""
+        if groups not in self._figures:
+            self._figures[groups] = ByGroup(self.entries.values(), groups)
+        return self._figures[groups]
 
 
+EMPTY = Bucket({})
 NOTHING: Mapping[Generation, Bucket] = {}
 
 
@@ -90,23 +109,21 @@ class SegmentTable(Mapping[SegmentId, Segment]):
     """All segments by id, and by bucket."""
 
     def __init__(
-        self, groups: int, active: Mapping[StateName, Bucket], cold: Mapping[StateName, Mapping[Generation, Bucket]]
+        self, active: Mapping[StateName, Bucket], cold: Mapping[StateName, Mapping[Generation, Bucket]]
     ) -> None:
-        self.groups = groups
         self._active = active
         self._cold = cold
-        self._empty = Bucket({}, groups)
 
     @classmethod
-    def of(cls, groups: int, segments: Iterable[Segment] = ()) -> SegmentTable:
-        draft = SegmentDraft(cls(groups, {}, {}))
+    def of(cls, segments: Iterable[Segment] = ()) -> SegmentTable:
+        draft = SegmentDraft(cls({}, {}))
         for segment in segments:
             draft.add(segment)
         return draft.finish()
 
     def active(self, state: StateName) -> Bucket:
         """The segments of a state that every batch probes."""
-        return self._active.get(state, self._empty)
+        return self._active.get(state, EMPTY)
 
     def cold(self, state: StateName) -> Mapping[Generation, Bucket]:
         """The cold segments of a state, by generation; `LIVE` for expired rows of the one that new rows still enter."""
@@ -173,10 +190,9 @@ class SegmentDraft:
 
     def finish(self) -> SegmentTable:
         """The next table. The draft can be changed further, and finished again."""
-        groups = self._table.groups
         active = dict(self._table._active)
         for state, entries in self._active.items():
-            active[state] = Bucket(dict(entries), groups)
+            active[state] = Bucket(dict(entries))
             if not entries:
                 del active[state]
         cold = dict(self._table._cold)
@@ -185,10 +201,10 @@ class SegmentDraft:
         for (state, generation), entries in self._cold.items():
             generations = cold[state]
             assert isinstance(generations, dict)
-            generations[generation] = Bucket(dict(entries), groups)
+            generations[generation] = Bucket(dict(entries))
             if not entries:
                 del generations[generation]
-        return SegmentTable(groups, active, {state: found for state, found in cold.items() if found})
+        return SegmentTable(active, {state: found for state, found in cold.items() if found})
 
     def active(self, state: StateName) -> dict[SegmentId, Segment]:
         if state not in self._active:
@@ -230,6 +246,17 @@ class SegmentDraft:
             cold = segment.cold(groups, generation)
             if cold.live_rows:
                 self.add(cold)
+
+    def cut(self, state: StateName, group: int, first: Mapping[SegmentId, tuple[int, int]]) -> None:
+        """A group of a state becomes two; `first` has what the first of them has of each file with rows in it."""
+        for bucket in (self.active(state), *(self.cold(state, number) for number in self.generations(state))):
+            for segment in bucket.values():
+                if any(segment.count_of(group) or ()) and segment.file not in first:
+                    raise InternalError(f'nobody has counted what a cut leaves of segment "{segment.id}"')
+            entries = [segment.cut(group, first.get(segment.file, (0, 0))) for segment in bucket.values()]
+            bucket.clear()
+            bucket.update((segment.id, segment) for segment in entries)
+        self._places = None  # parts may have other names now
 
     def _keep(self, segment: Segment, rest: Segment) -> None:
         bucket = self._bucket(segment)

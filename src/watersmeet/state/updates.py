@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from watersmeet.errors import InternalError
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
-from watersmeet.model.ids import LIVE, DeliveryId, Generation, OperatorName, SegmentId, StateName
+from watersmeet.model.ids import LIVE, DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, expand_ranges
 from watersmeet.model.segments import Segment, ranges_from_json
@@ -73,6 +73,27 @@ class SetPlacement:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SetPlacement:
         return cls(Placement.from_json(data["placement"]))
+
+
+@dataclass(frozen=True)
+class CutRange:
+    """A group of a partitioning, which these states are hashed on, becomes two: the second begins at `at_hash`.
+
+    `first` has, for each file with rows of the group, the rows and the distinct keys of the first of the two; `shares`,
+    for each operator, how much of the figures of the group the first gets. No row is rewritten.
+    """
+
+    partitioning: Partitioning
+    group: int
+    at_hash: int
+    states: tuple[StateName, ...]
+    first: Mapping[SegmentId, tuple[int, int]]
+    shares: Mapping[OperatorName, float]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CutRange:
+        first = {file: (rows, keys) for file, (rows, keys) in data["first"].items()}
+        return cls(**{**data, "states": tuple(data["states"]), "first": first})
 
 
 @dataclass(frozen=True)
@@ -268,6 +289,7 @@ class Update(Protocol):
 
 UPDATES: tuple[type[Update], ...] = (
     SetPlacement,
+    CutRange,
     SetTracks,
     Rename,
     AddSegment,
@@ -324,6 +346,17 @@ def apply(update: Any, draft: Draft) -> None:
 @apply.register
 def _(update: SetPlacement, draft: Draft) -> None:
     draft.set(placement=update.placement)
+
+
+@apply.register
+def _(update: CutRange, draft: Draft) -> None:
+    placement: Placement = draft.get("placement")
+    draft.set(placement=placement.cut(update.partitioning, update.group, update.at_hash))
+    for state in update.states:
+        draft.segments.cut(state, update.group, update.first)
+    for operator, share in update.shares.items():
+        if operator in draft.figures:
+            draft.figures[operator] = draft.figures[operator].cut(update.group, share)
 
 
 @apply.register

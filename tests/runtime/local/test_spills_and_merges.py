@@ -15,9 +15,9 @@ from watersmeet.adapt.settings import ForcedStep, MemorySettings
 from watersmeet.adapt.take_view import view_memory
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.lang.binder import bind
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import UNITED, Label
 from watersmeet.model.placement import Placement
-from watersmeet.model.routing import groups_of
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory
@@ -117,7 +117,7 @@ def cold_generations(manifest: Manifest, label: str, group: int) -> set[int]:
         number
         for state in states
         for number, bucket in manifest.segments.cold(state).items()
-        if bucket.rows_by_group[group]
+        if bucket.by_group(GROUPS).rows[group]
     }
 
 
@@ -155,7 +155,7 @@ def test_results_are_traced_to_the_groups_that_made_them() -> None:
     rows = pa.Table.from_batches(results.pop(), schema=query.output_schema).combine_chunks()
     figures = run.manifest.figures
     for label, column in (("J1", "a"), ("J2", "b")):
-        groups = groups_of(hash_keys([rows.column(column).combine_chunks()]), GROUPS)
+        groups = Bounds(GROUPS).groups_of(hash_keys([rows.column(column).combine_chunks()]))
         expected = np.bincount(groups, minlength=GROUPS)
         found = figures[named(plan, label)].global_output
         # 16 bits of a hash say the group but for keys at the very edge of one; these keys are not.

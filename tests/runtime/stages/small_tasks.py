@@ -12,9 +12,10 @@ import pyarrow as pa
 from small_plans import GROUPS, SECOND, chain_plan, state_of
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.rows import hashes, sort_by_hash
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import LIVE, Generation, Partitioning, StateName
 from watersmeet.model.placement import Placement
-from watersmeet.model.routing import GroupRange, Slice, groups_of
+from watersmeet.model.routing import GroupRange, Slice
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import HASH_FIELD, Stage, State
 from watersmeet.runtime.context import GroupsToMerge, PartsToUnite, StageContext
@@ -49,7 +50,7 @@ def pairs(state: State, rows: pa.RecordBatch) -> list[Pair]:
 
 
 def group_of(key: int, groups: int = GROUPS) -> int:
-    return int(groups_of(hash_keys([pa.array([key], pa.int64())]), groups)[0])
+    return int(Bounds(groups).groups_of(hash_keys([pa.array([key], pa.int64())]))[0])
 
 
 @dataclass
@@ -75,7 +76,7 @@ class Task:
         groups: tuple[GroupRange, ...] = ((0, GROUPS),),
     ) -> Segment:
         """A segment that is there before the batch, active unless it has a generation."""
-        made = self.segments.write(batch(state, rows), state, Slice(groups, GROUPS), 0)
+        made = self.segments.write(batch(state, rows), state, Slice(groups, Bounds(GROUPS)), 0)
         if generation is None:
             self.active.setdefault(state.name, []).append(made)
             return made
@@ -105,7 +106,7 @@ class Task:
     def read(self, segment: Segment, state: State) -> list[Pair]:
         """The rows that a segment still stands for."""
         rows = self.segments.read(segment).rows
-        held = np.isin(groups_of(hashes(rows), GROUPS), list(segment.rows_by_group))
+        held = np.isin(Bounds(GROUPS).groups_of(hashes(rows)), list(segment.rows_by_group))
         return pairs(state, rows.filter(pa.array(held)))
 
 

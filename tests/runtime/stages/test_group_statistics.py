@@ -8,8 +8,8 @@ import pytest
 
 from small_plans import chain_plan, named
 from watersmeet.kernel.rows import sort_by_hash
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.group_figures import GroupObservation
-from watersmeet.model.routing import groups_of
 from watersmeet.plan.physical import HASH_FIELD
 from watersmeet.runtime.stages.group_statistics import SAMPLE, GroupStatistics
 
@@ -21,7 +21,7 @@ LOWER, UPPER = PLAN.operators[J1], PLAN.operators[J2]
 
 def statistics() -> GroupStatistics:
     assert LOWER.lineage is not None
-    return GroupStatistics({LOWER.lineage: J1}, GROUPS)
+    return GroupStatistics({LOWER.lineage: J1}, dict.fromkeys(PLAN.operators, Bounds(GROUPS)))
 
 
 def drawn_hashes(seed: int, rows: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -32,7 +32,7 @@ def drawn_hashes(seed: int, rows: int) -> np.ndarray[tuple[int], np.dtype[np.uin
     values = np.where(random.random(rows) < 0.5, heavy, values)
     cells = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
     last = cells + np.uint64((1 << 48) - 1)
-    edge = groups_of(cells, GROUPS) != groups_of(last, GROUPS)
+    edge = Bounds(GROUPS).groups_of(cells) != Bounds(GROUPS).groups_of(last)
     kept: np.ndarray[tuple[int], np.dtype[np.uint64]] = values[~edge[(values >> np.uint64(48)).astype(np.int64)]]
     return kept
 
@@ -48,7 +48,7 @@ def batch(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], below: bool = Fal
 
 
 def exact(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    return np.bincount(groups_of(hashes, GROUPS), minlength=GROUPS)
+    return np.bincount(Bounds(GROUPS).groups_of(hashes), minlength=GROUPS)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 500, 2 * SAMPLE - 1])

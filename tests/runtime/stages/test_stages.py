@@ -13,6 +13,7 @@ from small_plans import GROUPS, chain_plan, named, state_of
 from watersmeet.errors import InternalError
 from watersmeet.kernel.rows import concat
 from watersmeet.kernel.window import NEVER
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import LIVE
 from watersmeet.model.routing import union_ranges
 from watersmeet.model.segments import Segment
@@ -167,7 +168,8 @@ def test_what_a_merge_emits_is_nobodys() -> None:
     group = group_of(1)
     cold = [task.write(A, [(1, 1)], generation=1), task.write(B, [(1, 1)], generation=2)]
     merges = (merge_of(cold, group),)
-    told = replace(task.context, stage=lower, merges=merges, watched=True, lineage={"#A+B": named(plan, "J1")})
+    watched = dict.fromkeys(plan.operators, Bounds(GROUPS))
+    told = replace(task.context, stage=lower, merges=merges, watched=watched, lineage={"#A+B": named(plan, "J1")})
     rows = Arrived({leaf.port: [batch(A if leaf.alias == "A" else B, [(1, 5)])] for leaf in plan.leaves[:2]})
     outcome = run_stage(told, 0, rows, task.segments, Results())
     made = concat([message.rows for message in outcome.sent], outcome.sent[0].rows.schema)

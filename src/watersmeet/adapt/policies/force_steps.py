@@ -1,18 +1,22 @@
-"""Spills and merges that a user has asked for by batch, whatever other policies say: `[[adapt.force]]`."""
+"""Cuts, spills and merges that a user has asked for by batch, whatever other policies say: `[[adapt.force]]`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from watersmeet.adapt.decisions import Decision, MergeGroup, SpillGroups
+from watersmeet.adapt.decisions import CutGroup, Decision, MergeGroup, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
 from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, ForcedStep, LabelledGroup, MemorySettings
 from watersmeet.errors import JobError, did_you_mean
-from watersmeet.model.ids import GroupKey
+from watersmeet.model.bounds import NARROWEST
+from watersmeet.model.ids import GroupKey, OperatorName
+from watersmeet.model.placement import Placement
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.state.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class ForceSteps:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         for step in self.steps:
             if step.at_batch == outlook.next_batch:
+                yield from _cuts(step, outlook)
                 spilled = tuple(_keys(outlook.plan, step.spill))
                 if step.spill_share is not None:
                     wanted = int(step.spill_share * outlook.active_bytes)
@@ -41,21 +46,71 @@ class ForceSteps:
                     yield MergeGroup(operator, group, "forced")
 
 
+def _cuts(step: ForcedStep, outlook: Outlook) -> Iterator[CutGroup]:
+    """The cuts of a step that are not made yet: a cut is made once, whoever asks again or starts again."""
+    for operator, group in _keys(outlook.plan, step.cut):
+        if not _is_made(operator, group, step, outlook.decisions):
+            partitioning = outlook.plan.operators[operator].partitioning
+            at_hash = outlook.placement.of(partitioning).bounds.middle(group)
+            assert at_hash is not None, "refused when the run began"
+            reason = f"forced: group {group} of {outlook.plan.label(operator)}, in the middle of its hashes"
+            yield CutGroup(operator, group, partitioning, at_hash, step.at_batch, reason)
+
+
+def _is_made(operator: OperatorName, group: int, step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
+    wanted = (CutGroup.__name__, operator, group, step.at_batch)
+    names = ("decision", "operator", "group", "before_batch")
+    return any(tuple(map(entry.get, names)) == wanted for entry in decisions)
+
+
 def _keys(plan: PhysicalPlan, groups: Iterable[LabelledGroup]) -> Iterator[GroupKey]:
     for label, group in groups:
         yield plan.labels[label], group
 
 
-def check_steps(settings: MemorySettings, plan: PhysicalPlan, groups: int) -> None:
-    """Refuse forced steps that name what the plan does not have."""
+def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest) -> None:
+    """Refuse forced steps that name what the plan does not have, or will not have when they are taken."""
+    placement = manifest.placement
+    steps = sorted(settings.forced, key=lambda step: step.at_batch)
+    for batch, group_of_steps in itertools.groupby(steps, key=lambda step: step.at_batch):
+        together = list(group_of_steps)
+        _check_named([named for step in together for named in step.cut], plan, placement)
+        if batch > manifest.last_batch:
+            placement = _after_cuts(together, plan, manifest, placement)
+        _check_named([named for step in together for named in (*step.spill, *step.merge)], plan, placement)
+
+
+def _check_named(groups: Iterable[LabelledGroup], plan: PhysicalPlan, placement: Placement) -> None:
     known = tuple(plan.labels)
-    for step in settings.forced:
-        for label, group in (*step.spill, *step.merge):
-            if label not in known or group >= groups:
-                near = None if label in known else did_you_mean(label, known)
-                raise JobError(
-                    f'[[adapt.force]] names "{label}:{group}", which the plan does not have',
-                    detail=f"Its operators are {', '.join(known) or 'none that can spill'}, "
-                    f"with groups 0 to {groups - 1}.",
-                    hint=near or "`watersmeet explain` shows the operators; routed ones cannot be spilled.",
-                )
+    for label, group in groups:
+        there = placement.groups
+        if label in known:
+            there = placement.of(plan.operators[plan.labels[label]].partitioning).groups
+        if label not in known or group >= there:
+            near = None if label in known else did_you_mean(label, known)
+            raise JobError(
+                f'[[adapt.force]] names "{label}:{group}", which the plan does not have',
+                detail=f"Its operators are {', '.join(known) or 'none that can spill'}, with groups 0 to {there - 1}.",
+                hint=near or "`watersmeet explain` shows the operators; routed ones cannot be spilled.",
+            )
+
+
+def _after_cuts(steps: Iterable[ForcedStep], plan: PhysicalPlan, manifest: Manifest, placement: Placement) -> Placement:
+    """As it will be when the steps, which are taken together, have cut their groups."""
+    keys = [(key, step) for step in steps for key in _keys(plan, step.cut)]
+    cuts = {
+        (plan.operators[operator].partitioning, group): plan.label(operator)
+        for (operator, group), step in keys
+        if not _is_made(operator, group, step, manifest.decisions)
+    }
+    for (partitioning, group), label in sorted(cuts.items(), reverse=True):
+        bounds = placement.of(partitioning).bounds
+        middle = bounds.middle(group)
+        if middle is None:
+            raise JobError(
+                f'[[adapt.force]] cuts "{label}:{group}", which is too narrow for it',
+                detail=f"It has {bounds.hash_start(group + 1) - bounds.hash_start(group):,} of 2**64 hashes, "
+                f"and a cut must leave {NARROWEST:,} to each half.",
+            )
+        placement = placement.cut(partitioning, group, middle)
+    return placement

@@ -39,7 +39,7 @@ class LocalRun:
     ) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
-        self.controller = controller or Controller(plan, checkpoint.manifest.placement.groups, memory)
+        self.controller = controller or Controller(plan, checkpoint.manifest, memory)
         self._clock = clock or WallClock()
         self._executor = LocalExecutor(plan, checkpoint.segments, results, late)
         self.driver: Driver[SourceBatches] = Driver(

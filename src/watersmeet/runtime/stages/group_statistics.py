@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.rows import hashes
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.group_figures import Floats, GroupObservation
 from watersmeet.model.ids import OperatorName
 from watersmeet.plan.physical import Node
@@ -22,19 +23,22 @@ from watersmeet.plan.physical import Node
 SAMPLE = 4096
 
 
-class GroupStatistics:
-    """Collects, for one task, observations of operators; `lineage` says whose hash a field is."""
+Cells = np.ndarray[tuple[int], np.dtype[np.unsignedinteger[Any]]]
 
-    def __init__(self, lineage: Mapping[str, OperatorName], groups: int) -> None:
+
+class GroupStatistics:
+    """Collects, for one task, observations of operators and their groups; `lineage` says whose hash a field is."""
+
+    def __init__(self, lineage: Mapping[str, OperatorName], bounds: Mapping[OperatorName, Bounds]) -> None:
         self.lineage = lineage
-        self.groups = groups
+        self.bounds = bounds
         self.seen: dict[OperatorName, GroupObservation] = {}
 
     def come(self, node: Node, new: Iterable[pa.RecordBatch]) -> None:
         """New rows of the inputs of a join."""
         for place, batch in enumerate(new):
             if batch.num_rows:
-                self._of(node.name, len(node.inputs)).arrivals[place][:] += self._count(hashes(batch))
+                self._of(node.name, len(node.inputs)).arrivals[place][:] += self._count(node.name, hashes(batch))
                 row_bytes = batch.nbytes / batch.num_rows
                 for operator, counts in self._below(batch):
                     self._of(operator).inter_bytes[:] += counts * row_bytes
@@ -43,7 +47,7 @@ class GroupStatistics:
         """The results of a join, counted as they go by."""
         for chunk in chunks:
             if chunk.num_rows:
-                self._of(node.name, len(node.inputs)).local[:] += self._count(hashes(chunk))
+                self._of(node.name, len(node.inputs)).local[:] += self._count(node.name, hashes(chunk))
             yield chunk
 
     def emitted(self, root: Node | None, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -51,7 +55,7 @@ class GroupStatistics:
         for chunk in chunks:
             if chunk.num_rows:
                 if root is not None:
-                    self._of(root.name, len(root.inputs)).traced[:] += self._count(hashes(chunk))
+                    self._of(root.name, len(root.inputs)).traced[:] += self._count(root.name, hashes(chunk))
                 for operator, counts in self._below(chunk):
                     self._of(operator).traced[:] += counts
             yield chunk
@@ -59,22 +63,26 @@ class GroupStatistics:
     def _of(self, operator: OperatorName, inputs: int = 0) -> GroupObservation:
         """What was seen of an operator. One that works in another stage has no arrivals here."""
         if operator not in self.seen:
-            self.seen[operator] = GroupObservation.nothing(inputs, self.groups)
+            self.seen[operator] = GroupObservation.nothing(inputs, len(self.bounds[operator]))
         return self.seen[operator]
 
     def _below(self, batch: pa.RecordBatch) -> Iterator[tuple[OperatorName, Floats]]:
         """For each join below that the rows came through, how many did through each of its groups."""
         for name in batch.schema.names:
             if name in self.lineage:
-                column = batch.column(name)
-                yield self.lineage[name], self._count((column.drop_null() if column.null_count else column).to_numpy())
+                column, operator = batch.column(name), self.lineage[name]
+                cells = (column.drop_null() if column.null_count else column).to_numpy()
+                yield operator, self._count(operator, cells)
 
-    def _count(self, cells: np.ndarray[tuple[int], np.dtype[np.unsignedinteger[Any]]]) -> Floats:
-        """Hashes, or their upper 16 bits, by group."""
+    def _count(
+        self, operator: OperatorName, cells: Cells
+    ) -> Floats:
+        """Hashes, or their upper 16 bits, by group of an operator."""
+        bounds = self.bounds[operator]
         if not len(cells):
-            return np.zeros(self.groups)
+            return np.zeros(len(bounds))
         step = max(1, len(cells) // SAMPLE)
         sample = cells[::step]
         upper = (sample >> np.uint64(48) if sample.dtype == np.uint64 else sample).astype(np.int64)
-        counts = np.bincount((upper * self.groups) >> 16, minlength=self.groups)
+        counts = np.bincount(bounds.groups_of_upper(upper), minlength=len(bounds))
         return np.asarray(counts * (len(cells) / len(sample)), dtype=np.float64)

@@ -16,16 +16,9 @@ from watersmeet.kernel.indexed import Indexed, Stretches
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import hashes, merge_sorted, take
 from watersmeet.kernel.window import NEVER, expiry
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId, StateName
-from watersmeet.model.routing import (
-    GroupRange,
-    Slice,
-    count_groups,
-    groups_of,
-    hash_start,
-    intersect_ranges,
-    union_ranges,
-)
+from watersmeet.model.routing import GroupRange, Routing, Slice, count_groups, intersect_ranges, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.runtime.context import GroupsToMerge, StageContext
@@ -46,8 +39,11 @@ class SlotState:
 
     def _owned(self, state: State) -> Slice:
         """The groups of the state's partitioning that are this slot's."""
-        placement = self.context.placement
-        return Slice(placement.of(state.partitioning).owned_by(self.slot), placement.groups)
+        routing = self._routing(state)
+        return Slice(routing.owned_by(self.slot), routing.bounds)
+
+    def _routing(self, state: State) -> Routing:
+        return self.context.placement.of(state.partitioning)
 
     def kept(self, state: State) -> list[Indexed]:
         """The slot's slices of the segments of `state`, as they were before this batch."""
@@ -64,7 +60,7 @@ class SlotState:
         here = sum(segment.rows_in(owned.groups) for segment in self.context.segments.get(state.name, ()))
         if here:
             return everywhere / here
-        return owned.total / max(1, count_groups(owned.groups))
+        return len(owned.bounds) / max(1, count_groups(owned.groups))
 
     def hashes_in_all_slots(self, state: State) -> HashFilter:
         """Which hashes `state` may hold, in all slots, as it was before this batch."""
@@ -84,7 +80,7 @@ class SlotState:
 
     def _slice_of(self, segment: Segment, state: State) -> Indexed:
         """The rows of the groups that `segment` stands for."""
-        stretches = _stretches(segment.groups, self.context.placement.groups)
+        stretches = _stretches(segment.groups, self._routing(state).bounds)
         return fitted(self._read(segment), state).among(stretches)
 
     def keep(self, state: State, rows: pa.RecordBatch) -> None:
@@ -124,21 +120,21 @@ class SlotState:
 
     def _cool(self, rows: pa.RecordBatch, state: State) -> None:
         """Write expired rows of groups with a closed generation down as cold parts of their live generations."""
-        mine = self._slice(intersect_ranges(self.context.closed.get(state.name, ()), self._owned(state).groups))
+        mine = self._owned(state)
+        mine = replace(mine, groups=intersect_ranges(self.context.closed.get(state.name, ()), mine.groups))
         if not mine.groups:
             return
-        wanted = np.zeros(mine.total, dtype=bool)
+        wanted = np.zeros(len(mine.bounds), dtype=bool)
         for low, high in mine.groups:
             wanted[low:high] = True
-        owed = wanted[groups_of(hashes(rows), mine.total)]
+        owed = wanted[mine.bounds.groups_of(hashes(rows))]
         if owed.any():
-            self._write_cold(take(rows, np.flatnonzero(owed)), state, mine, LIVE)
+            self._write_cold(take(rows, np.flatnonzero(owed)), state, mine.groups, LIVE)
 
-    def _slice(self, groups: tuple[GroupRange, ...]) -> Slice:
-        return Slice(groups, self.context.placement.groups)
-
-    def _write_cold(self, rows: pa.RecordBatch, state: State, groups: Slice, generation: Generation) -> None:
-        segment = self.segments.write(rows, state, groups, self.context.batch)
+    def _write_cold(
+        self, rows: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], generation: Generation
+    ) -> None:
+        segment = self.segments.write(rows, state, Slice(groups, self._routing(state).bounds), self.context.batch)
         self.added.append(replace(segment, tier="cold", generation=generation))
 
     def write_scratch(self, rows: pa.RecordBatch, state: State) -> Segment:
@@ -149,7 +145,7 @@ class SlotState:
 
     def mine(self, merge: GroupsToMerge, state: State) -> GroupsToMerge | None:
         """What of a merge is this slot's to do."""
-        owners = self.context.placement.of(state.partitioning).owners
+        owners = self._routing(state).owners
         kept = [place for place, group in enumerate(merge.groups) if owners[group] == self.slot]
         if not kept:
             return None
@@ -175,7 +171,7 @@ class SlotState:
     ) -> None:
         """Write the closed generations of merged groups down as one, the rows of all these groups together."""
         self.released += [(segment.id, segment.groups) for segment in merge.segments]
-        groups = self._slice(_as_ranges(merge.groups))
+        groups = _as_ranges(merge.groups)
         for place, state in enumerate(states):
             rows = merge_sorted([generation[place] for generation in generations], state.schema)
             rows = self._still_owed(rows, state, merge)
@@ -187,9 +183,10 @@ class SlotState:
         until = self.context.horizons_us[state.name]
         if until is None or not state.windows or not rows.num_rows:
             return rows
-        since = np.full(self.context.placement.groups, NEVER, dtype=np.int64)
+        bounds = self._routing(state).bounds
+        since = np.full(len(bounds), NEVER, dtype=np.int64)
         since[list(merge.groups)] = merge.live_since_us
-        limit = np.minimum(until, since[groups_of(hashes(rows), len(since))])
+        limit = np.minimum(until, since[bounds.groups_of(hashes(rows))])
         needed = expiry(rows, state) > limit
         return rows if needed.all() else take(rows, np.flatnonzero(needed))
 
@@ -203,7 +200,7 @@ class SlotState:
             rows = merge_sorted([self._slice_of(part, state).part for part in mine], state.schema)
             self.released += [(part.id, part.groups) for part in mine]
             if rows.num_rows:
-                groups = self._slice(union_ranges(group for part in mine for group in part.groups))
+                groups = union_ranges(group for part in mine for group in part.groups)
                 self._write_cold(rows, state, groups, parts.segments[0].generation)
 
     def _read(self, segment: Segment) -> Indexed:
@@ -226,9 +223,9 @@ def fitted(segment: Indexed, state: State) -> Indexed:
 
 
 @lru_cache(maxsize=1_000)
-def _stretches(groups: tuple[GroupRange, ...], total: int) -> Stretches:
+def _stretches(groups: tuple[GroupRange, ...], bounds: Bounds) -> Stretches:
     """The stretches of the hash that groups are. Many segments have the same ones, batch after batch."""
-    return Stretches.of([(hash_start(low, total), hash_start(high, total)) for low, high in groups])
+    return Stretches.of([(bounds.hash_start(low), bounds.hash_start(high)) for low, high in groups])
 
 
 def _as_ranges(groups: Iterable[int]) -> tuple[GroupRange, ...]:

@@ -110,7 +110,7 @@ class StageTask:
         self._files: list[str] = []
         self._rows_out = 0
         self._counts: dict[str, dict[str, int]] = {}
-        self._statistics = GroupStatistics(context.lineage, context.placement.groups) if context.watched else None
+        self._statistics = GroupStatistics(context.lineage, context.watched) if context.watched else None
         self._pairs: list[PairCounts] = []
         self._ahead: dict[StateName, HashFilter] = {}
 
