@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,15 +24,17 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from strategies import Case, all_plans, cases, contract_settings, counted
+from watersmeet.adapt.decisions import CutGroup
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
-from watersmeet.model.placement import Placement
+from watersmeet.model.ids import OperatorName, Partitioning
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.checkpoint import CheckpointFolders
+from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
@@ -125,7 +128,7 @@ def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject
 def run_with_restarts(
     case: Case, folder: Path, data: st.DataObject
 ) -> tuple[Counter[tuple[Any, ...]], dict[str, Counter[Any]]]:
-    """Every batch in a run of its own, on one checkpoint, each with its own slots, owners of groups and budget."""
+    """Every batch in a run of its own, on one checkpoint, each with its own slots, groups, owners and budget."""
     note(case.text)
     streams = {
         name: Stream(name, normal_schema(stream.schema), "ts", case.lateness[name])
@@ -174,13 +177,30 @@ def run_with_restarts(
 
 
 def place_anywhere(run: OpenRun, slots: int, data: st.DataObject) -> None:
-    """Any owners for the groups of some partitionings; the others are spread evenly."""
+    """Any cuts, and any owners, for the groups of some partitionings; the others are spread evenly."""
+    owners = {}
+    for name in sorted({state.partitioning for state in run.plan.states.values()}):
+        if data.draw(st.booleans(), label=f"cut {name}"):
+            cut_anywhere(run, name, data)
+        if data.draw(st.booleans(), label=f"place {name}"):
+            groups = run.checkpoint.manifest.placement.of(name).groups
+            owned = st.lists(st.integers(0, slots - 1), min_size=groups, max_size=groups)
+            owners[name] = tuple(data.draw(owned, label=name))
     manifest = run.checkpoint.manifest
-    groups = manifest.placement.groups
-    owned = st.lists(st.integers(0, slots - 1), min_size=groups, max_size=groups).map(tuple)
-    names = sorted({state.partitioning for state in run.plan.states.values()})
-    owners = {name: data.draw(owned, label=name) for name in names if data.draw(st.booleans(), label=f"place {name}")}
-    run.checkpoint.commit([AtVersion(manifest.version)], [SetPlacement(Placement(slots, groups, owners))])
+    placement = replace(manifest.placement, slots=slots, owners=owners)
+    run.checkpoint.commit([AtVersion(manifest.version)], [SetPlacement(placement)])
+
+
+def cut_anywhere(run: OpenRun, name: Partitioning, data: st.DataObject) -> None:
+    manifest = run.checkpoint.manifest
+    routing = manifest.placement.of(name)
+    group = data.draw(st.integers(0, routing.groups - 1), label=f"group of {name}")
+    low, high = routing.hash_range((group, group + 1))
+    if high - low > 1:
+        at_hash = data.draw(st.integers(low + 1, high - 1), label="at")
+        cut = CutGroup(OperatorName("any"), group, name, at_hash, manifest.last_batch + 1, "drawn")
+        update = count_cut(cut, run.plan, manifest, run.checkpoint.segments)
+        run.checkpoint.commit([AtVersion(manifest.version)], [update])
 
 
 def lose_after(batch: int, outputs: Outputs) -> Callable[[Delivery], None]:

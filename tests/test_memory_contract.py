@@ -1,4 +1,4 @@
-"""The contract under memory pressure: whatever is spilled and merged, whenever, the answer is the oracle's.
+"""The contract under memory pressure: whatever is spilled, merged and cut, whenever, the answer is the oracle's.
 
 `WATERSMEET_EXAMPLES=5000 pytest tests/test_memory_contract.py` draws thousands of new cases.
 """
@@ -19,26 +19,30 @@ import watersmeet as wm
 from strategies import Case, cases, contract_settings, counted
 from test_contract import tuned
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import CloseLive, Decision, MergeGroup, SpillGroups, UniteParts
+from watersmeet.adapt.decisions import CloseLive, CutGroup, Decision, MergeGroup, SpillGroups, UniteParts
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
+from watersmeet.kernel.rows import hashes
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import GroupKey
 from watersmeet.model.placement import Placement
+from watersmeet.model.routing import Slice
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import Node
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
 from watersmeet.state.ledger import Ledgers
+from watersmeet.state.segment_files import count_by_group
 
 
 @dataclass(frozen=True)
 class DecideAnything:
-    """Spills, merges and unites whatever it likes, whenever it is asked; in the end, all that is owed."""
+    """Cuts, spills, merges and unites whatever it likes, whenever it is asked; in the end, all that is owed."""
 
     random: Random
     often: float
@@ -47,6 +51,8 @@ class DecideAnything:
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        if self.random.random() < self.often / 3:
+            yield from self._cuts(outlook)
         if outlook.moment is Moment.END:
             yield from self._some_that_owe(outlook)
             return
@@ -62,8 +68,19 @@ class DecideAnything:
 
     def _groups(self, outlook: Outlook) -> list[GroupKey]:
         share = self.random.choice([0.0, 0.3, 1.0]) if self.random.random() < self.often else 0.0
-        everything = [(name, group) for name in outlook.plan.operators for group in range(_groups_of(outlook))]
+        everything = [(n.name, g) for n in outlook.plan.operators.values() for g in range(_groups_of(outlook, n))]
         return [key for key in everything if self.random.random() < share]
+
+    def _cuts(self, outlook: Outlook) -> Iterator[CutGroup]:
+        """At any hash, which may be between rows, before them or after them."""
+        for node in outlook.plan.operators.values():
+            if self.random.random() < 0.6:
+                routing = outlook.placement.of(node.partitioning)
+                group = self.random.randrange(routing.groups)
+                low, high = routing.hash_range((group, group + 1))
+                if high - low > 1:
+                    at_hash = self.random.randrange(low + 1, high)
+                    yield CutGroup(node.name, group, node.partitioning, at_hash, outlook.next_batch, "drawn")
 
     def _parts(self, outlook: Outlook) -> Iterator[UniteParts]:
         segments = outlook.manifest.segments
@@ -82,12 +99,12 @@ class DecideAnything:
                 return
 
 
-def _groups_of(outlook: Outlook) -> int:
-    return outlook.manifest.placement.groups
+def _groups_of(outlook: Outlook, node: Node) -> int:
+    return outlook.placement.of(node.partitioning).groups
 
 
 def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple[Any, ...]]:
-    """Run the case batch by batch, with spills and merges of any groups before, in and after any batch, then drain."""
+    """Run the case batch by batch, with cuts, spills and merges of any groups whenever there may be, then drain."""
     note(case.text)
     streams = {
         name: Stream(name, normal_schema(stream.schema), "ts", case.lateness[name])
@@ -107,20 +124,31 @@ def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple
         pulled = {name: entry for name, entry in pulled.items() if entry is not None}
         if pulled:
             run.driver.run_batch(pulled)
+            check_counts(run)
         if random.random() < often:
             run.driver.run_idle()
     rounds = 0
     while run.driver.drain_step(ended=True):
         rounds += 1
-        assert rounds <= 50 * len(plan.operators) * case.groups, "a merge emits what is owed"
+        most = max(run.manifest.placement.of(node.partitioning).groups for node in plan.operators.values())
+        assert rounds <= 50 * len(plan.operators) * most, "a merge emits what is owed"
+    check_counts(run)
     run.close()
     assert not controller.owes(run.manifest)
     return counted(pa.Table.from_batches(results.pop(), schema=query.output_schema))
 
 
+def check_counts(run: LocalRun) -> None:
+    """What the manifest says of each segment, by group, is what its file holds."""
+    for segment in run.manifest.segments.values():
+        bounds = run.manifest.placement.of(run.plan.states[segment.state].partitioning).bounds
+        values = hashes(run.checkpoint.segments.read(segment).rows)
+        assert (segment.group_rows, segment.group_keys) == count_by_group(values, Slice(segment.written, bounds))
+
+
 @contract_settings(250)
 @given(cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.2, 0.6, 1.0]))
-def test_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
+def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     with tuned(case):
         rows = run_with_schedule(case, random, often)
     assert rows == case.answer().rows

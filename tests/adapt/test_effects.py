@@ -9,6 +9,7 @@ from small_plans import manifest_of, state_of
 from watersmeet.adapt.decisions import (
     CannotSpill,
     CloseLive,
+    CutGroup,
     Decision,
     ExpectResults,
     MergeGroup,
@@ -26,6 +27,9 @@ STATES = PLAN.operators[J1].states
 WHOLE, CLOSED_ONLY = MergeGroup(J1, 1, "x"), MergeGroup(J1, 1, "y", with_live=False)
 UNITE = UniteParts(state_of(PLAN, "A"), Generation(1), (SegmentId("a"), SegmentId("b")))
 UNITE_LIVE = UniteParts(state_of(PLAN, "A"), LIVE, (SegmentId("a"), SegmentId("b")))
+K0 = PLAN.operators[J1].partitioning
+CUT, CUT_LATER = CutGroup(J1, 3, K0, 7 << 60, 1, "c"), CutGroup(J1, 5, K0, 11 << 60, 1, "c")
+SAME_CUT = CutGroup(J2, 3, K0, 7 << 60, 1, "by another operator on the same key")
 SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
 
 
@@ -50,6 +54,8 @@ SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
         ([UNITE, CLOSED_ONLY], [UNITE, CLOSED_ONLY]),
         ([UNITE_LIVE, WHOLE], [WHOLE]),
         ([UNITE_LIVE, CLOSED_ONLY], [UNITE_LIVE, CLOSED_ONLY]),
+        ([SPILL, CUT, WHOLE, UNITE], [CUT]),
+        ([CUT, SAME_CUT, CUT_LATER], [CUT_LATER, CUT]),
     ],
     ids=[
         "nothing",
@@ -70,6 +76,8 @@ SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
         "of either kind",
         "those that have cooled not where the live generation is closed",
         "but where it is not",
+        "nothing goes with a cut, which gives other numbers to groups",
+        "a group is cut once, and the last one first",
     ],
 )
 def test_settle(decisions: list[Decision], settled: list[Decision]) -> None:
@@ -125,6 +133,14 @@ def test_rows_that_cooled_are_closed_with_their_generation() -> None:
     found, manifest = effects([MergeGroup(J1, 1, "x")], old, cooled)
     after = apply_all(found.updates, manifest)
     assert {segment.generation for segment in after.segments.values()} == {1, 2}
+
+
+def test_a_cut_is_left_to_be_counted_and_shown() -> None:
+    found, _ = effects([CUT], *HELD)
+    assert (found.cuts, bool(found.work)) == ((CUT,), False)
+    (shown,) = found.shown
+    assert found.updates == (RecordDecision(shown),)
+    assert (shown["decision"], shown["group"], shown["at_hash"], shown["reason"]) == ("CutGroup", 3, 7 << 60, "c")
 
 
 def test_means_to_an_end_are_not_shown() -> None:

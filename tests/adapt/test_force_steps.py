@@ -1,17 +1,21 @@
-"""Spills and merges that a user has asked for by batch."""
+"""Cuts, spills and merges that a user has asked for by batch."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from adapt.asking import HELD, J1, J2, PLAN, Asked
 from small_plans import GROUPS, manifest_of
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import MergeGroup, SpillGroups
+from watersmeet.adapt.decisions import CutGroup, MergeGroup, SpillGroups, to_json
 from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.adapt.settings import ForcedStep, LabelledGroup, MemorySettings
 from watersmeet.errors import JobError
-from watersmeet.model.ids import Label
+from watersmeet.model.ids import Label, OperatorName
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.updates import RecordDecision, apply_all
 
 L1, L2 = Label("J1"), Label("J2")
 
@@ -48,6 +52,71 @@ def test_a_share_of_what_is_active(spill: tuple[LabelledGroup, ...], share: floa
         if policy == "largest":
             assert [group for _, group in decision.groups] == groups
         assert len(decision.groups) == len(groups)
+
+
+def cut(operator: OperatorName, group: int, at_hash: int) -> CutGroup:
+    node = PLAN.operators[operator]
+    reason = f"forced: group {group} of {node.label}, in the middle of its hashes"
+    return CutGroup(operator, group, node.partitioning, at_hash, 1, reason)
+
+
+def test_groups_are_cut_in_the_middle_of_their_hashes() -> None:
+    first, second = cut(J1, 3, 7 << 60), cut(J2, 0, 1 << 60)
+    assert forced(ForcedStep(1, cut=((L1, 3), (L2, 0)), spill=((L1, 4),))) == [
+        first,
+        second,
+        SpillGroups(((J1, 4),), "forced"),
+    ]
+
+
+def test_a_cut_is_made_once() -> None:
+    """A run that died between the cut and its batch starts again before that batch."""
+    step = ForcedStep(1, cut=((L1, 3),))
+    made = to_json(cut(J1, 3, 7 << 60))
+    for decision, expected in (
+        (made, []),
+        ({**made, "before_batch": 0}, [cut(J1, 3, 7 << 60)]),
+        ({**made, "operator": J2}, [cut(J1, 3, 7 << 60)]),
+    ):
+        manifest = apply_all([RecordDecision(decision)], manifest_of(PLAN, *HELD))
+        settings = MemorySettings(forced=(step,))
+        assert Asked(manifest, settings=settings).propose(ForceSteps.of(settings, PLAN)) == expected
+
+
+def test_groups_are_numbered_as_they_are_when_the_step_is_taken() -> None:
+    """Each cut makes one more; those of a step come before its spills and merges."""
+
+    def check(*steps: ForcedStep, manifest: Manifest | None = None) -> None:
+        Controller(PLAN, manifest or manifest_of(PLAN), MemorySettings(forced=steps))
+
+    check(ForcedStep(1, cut=((L1, 7),), spill=((L1, GROUPS),)))
+    check(ForcedStep(2, merge=((L1, GROUPS + 1),)), ForcedStep(1, cut=((L1, 0), (L1, 7))))
+    for steps, named in (
+        ([ForcedStep(1, cut=((L1, GROUPS),))], "J1:8"),
+        ([ForcedStep(1, cut=((L1, 0), (L1, GROUPS)))], "J1:8"),  # both are as before the step
+        ([ForcedStep(1, cut=((Label("J9"), 0),))], "J9:0"),
+        ([ForcedStep(1, cut=((L1, 0),)), ForcedStep(1, merge=((L2, GROUPS),))], "J2:8"),  # on another key
+        ([ForcedStep(1, cut=((L1, 0),)), ForcedStep(1, merge=((L1, GROUPS + 1),))], "J1:9"),
+        ([ForcedStep(2, cut=((L1, 0),)), ForcedStep(1, merge=((L1, GROUPS),))], "J1:8"),
+        ([ForcedStep(0, cut=((L1, 0),)), ForcedStep(1, merge=((L1, GROUPS),))], "J1:8"),  # batch 0 is over
+    ):
+        with pytest.raises(JobError) as caught:
+            check(*steps)
+        assert caught.value.primary == f'[[adapt.force]] names "{named}", which the plan does not have'
+    was_cut = manifest_of(PLAN)
+    was_cut = replace(was_cut, placement=was_cut.placement.cut(PLAN.operators[J1].partitioning, 0, 5))
+    check(ForcedStep(1, merge=((L1, GROUPS),)), manifest=was_cut)
+
+
+def test_a_group_that_is_too_narrow_is_not_cut() -> None:
+    steps = [ForcedStep(batch, cut=((L1, 0),)) for batch in range(1, 14)]  # of 2**61 hashes
+    Controller(PLAN, manifest_of(PLAN), MemorySettings(forced=tuple(steps)))
+    with pytest.raises(JobError) as caught:
+        Controller(PLAN, manifest_of(PLAN), MemorySettings(forced=(*steps, ForcedStep(14, cut=((L1, 0),)))))
+    assert caught.value.primary == '[[adapt.force]] cuts "J1:0", which is too narrow for it'
+    assert caught.value.detail == (
+        "It has 281,474,976,710,656 of 2**64 hashes, and a cut must leave 281,474,976,710,656 to each half."
+    )
 
 
 def test_a_step_must_name_what_the_plan_has() -> None:

@@ -16,10 +16,11 @@ from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId
 from watersmeet.model.routing import GroupRange, union_ranges
 from watersmeet.model.segments import Segment
+from watersmeet.plan.physical import Node
 from watersmeet.state.ledger import Ledger, Ledgers, as_ranges
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_table import SegmentTable, next_generation
-from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, ReleaseGroups, Update, apply_all
+from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, CutRange, ReleaseGroups, Update, apply_all
 
 PLAN = chain_plan()
 J1, J2 = named(PLAN, "J1"), named(PLAN, "J2")
@@ -197,7 +198,7 @@ def histories(draw: st.DrawFn) -> list[list[Update]]:
 
 def _draw_update(draw: st.DrawFn, manifest: Manifest, name: str) -> list[Update]:
     groups = draw(spans)
-    kind = draw(st.sampled_from(["add", "add cold", "release", "close", "cool"]))
+    kind = draw(st.sampled_from(["add", "add cold", "release", "close", "cool", "cut"]))
     node = PLAN.operators[draw(st.sampled_from([J1, J2]))]
     inputs = draw(st.sampled_from([entry.state.aliases for entry in node.inputs]))
     if kind in ("add", "add cold") and groups:
@@ -210,12 +211,26 @@ def _draw_update(draw: st.DrawFn, manifest: Manifest, name: str) -> list[Update]
     if kind == "release" and manifest.segments:
         chosen = draw(st.sampled_from(sorted(manifest.segments)))
         return [ReleaseGroups(chosen, draw(st.sampled_from([groups, ALL])))]
+    if kind == "cut":
+        return [_draw_cut(draw, manifest, node)]
     if kind == "close":
         return [CloseGroups(node.name, node.states, groups, next_generation(manifest.segments, node.states))]
     active = sorted(manifest.segments.active(state_of(PLAN, "A")).entries)
     if kind == "cool" and active:
         return [CoolGroups(draw(st.sampled_from(active)), state_of(PLAN, "A"), groups)]
     return []
+
+
+def _draw_cut(draw: st.DrawFn, manifest: Manifest, node: Node) -> CutRange:
+    """Of any group, with any number of its rows on each side."""
+    routing = manifest.placement.of(node.partitioning)
+    group = draw(st.integers(0, routing.groups - 1))
+    low, high = routing.hash_range((group, group + 1))
+    first = {}
+    for held in manifest.segments.values():
+        rows, keys = held.count_of(group) or (0, 0)
+        first[held.file] = (draw(st.integers(0, rows)), draw(st.integers(0, keys)))
+    return CutRange(node.partitioning, group, (low + high) // 2, node.states, first, {node.name: 0.5})
 
 
 @settings(max_examples=150, deadline=None)

@@ -32,6 +32,7 @@ from watersmeet.state.updates import (
     AdvanceStream,
     CloseGroups,
     CoolGroups,
+    CutRange,
     FinishBatch,
     Learn,
     ListFiles,
@@ -75,6 +76,7 @@ def apply(update: Update, manifest: Manifest) -> Manifest:
 
 EXAMPLES: tuple[Update, ...] = (
     SetPlacement(Placement(3, GROUPS, {Partitioning("k0"): (0, 0, 1, 1, 2, 2, 2, 2)})),
+    CutRange(Partitioning("k0"), 2, 5 << 60, (STATE,), {S: (3, 2)}, {J1: 0.25}),
     SetTracks(
         (
             TRACK,
