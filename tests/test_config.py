@@ -95,6 +95,7 @@ def test_memory_settings() -> None:
         upkeep = "recent"
         [[adapt.force]]
         at_batch = 5
+        cut = ["J2:3"]
         spill = ["J1:17", "J2:3"]
         [[adapt.force]]
         at_batch = 6
@@ -111,7 +112,7 @@ def test_memory_settings() -> None:
         None,
         "off",
         "recent",
-        (ForcedStep(5, (("J1", 17), ("J2", 3))), ForcedStep(6, (), 0.5, (("J1", 17),))),
+        (ForcedStep(5, (("J1", 17), ("J2", 3)), cut=(("J2", 3),)), ForcedStep(6, (), 0.5, (("J1", 17),))),
     )
     assert job.memory.share == 0.3
     assert job.memory.watched
