@@ -26,6 +26,7 @@ PLAN = chain_plan()
 LOWER, UPPER = PLAN.stages
 A, B = (PLAN.states[state_of(PLAN, name)] for name in "AB")
 K0 = A.partitioning
+EVEN = Bounds(GROUPS)
 
 Pair = tuple[int, float]  # of a key and a second
 
@@ -49,8 +50,12 @@ def pairs(state: State, rows: pa.RecordBatch) -> list[Pair]:
     return sorted((key, time / SECOND) for key, time in zip(keys, times, strict=True))
 
 
-def group_of(key: int, groups: int = GROUPS) -> int:
-    return int(Bounds(groups).groups_of(hash_keys([pa.array([key], pa.int64())]))[0])
+def hash_of(key: int) -> int:
+    return int(hash_keys([pa.array([key], pa.int64())])[0])
+
+
+def group_of(key: int, bounds: Bounds = EVEN) -> int:
+    return int(bounds.groups_of(np.array([hash_of(key)], dtype=np.uint64))[0])
 
 
 @dataclass
@@ -60,6 +65,7 @@ class Task:
     stage: Stage = LOWER
     slots: int = 1
     owners: tuple[int, ...] | None = None
+    cuts: tuple[int, ...] = ()  # of the groups of A and B
     segments: MemorySegments = field(default_factory=MemorySegments)
     active: dict[StateName, list[Segment]] = field(default_factory=dict)
     horizon: float | None = None  # in seconds
@@ -73,24 +79,29 @@ class Task:
         state: State,
         rows: Sequence[Pair],
         generation: int | None = None,
-        groups: tuple[GroupRange, ...] = ((0, GROUPS),),
+        groups: tuple[GroupRange, ...] | None = None,
     ) -> Segment:
-        """A segment that is there before the batch, active unless it has a generation."""
-        made = self.segments.write(batch(state, rows), state, Slice(groups, Bounds(GROUPS)), 0)
+        """A segment of all groups that is there before the batch, active unless it has a generation."""
+        bounds = self.placement.of(state.partitioning).bounds
+        made = self.segments.write(batch(state, rows), state, Slice(groups or ((0, len(bounds)),), bounds), 0)
         if generation is None:
             self.active.setdefault(state.name, []).append(made)
             return made
         return replace(made, tier="cold", generation=Generation(generation))
 
     @property
+    def placement(self) -> Placement:
+        owners = {} if self.owners is None else {K0: self.owners}
+        return Placement(self.slots, GROUPS, owners, {K0: self.cuts} if self.cuts else {})
+
+    @property
     def context(self) -> StageContext:
         until = None if self.horizon is None else int(self.horizon * SECOND)
-        owners = {} if self.owners is None else {K0: self.owners}
         return StageContext(
             stage=self.stage,
             batch=3,
             round=self.round,
-            placement=Placement(self.slots, GROUPS, owners),
+            placement=self.placement,
             port_stage=PLAN.port_stage,
             segments={state.name: tuple(self.active.get(state.name, ())) for state in self.stage.reads},
             horizons_us=dict.fromkeys([state.name for state in self.stage.states], until),
@@ -106,7 +117,8 @@ class Task:
     def read(self, segment: Segment, state: State) -> list[Pair]:
         """The rows that a segment still stands for."""
         rows = self.segments.read(segment).rows
-        held = np.isin(Bounds(GROUPS).groups_of(hashes(rows)), list(segment.rows_by_group))
+        bounds = self.placement.of(state.partitioning).bounds
+        held = np.isin(bounds.groups_of(hashes(rows)), list(segment.rows_by_group))
         return pairs(state, rows.filter(pa.array(held)))
 
 

@@ -122,3 +122,18 @@ def test_rows_without_a_lineage_are_nobodys() -> None:
     found.come(UPPER, [merged, merged.slice(0, 0)])
     assert J1 not in found.seen or not (found.seen[J1].traced.any() or found.seen[J1].inter_bytes.any())
     assert found.seen[J2].traced.sum() == len(rows), "that it came through the root is plain"
+
+
+def test_finer_groups_of_one_operator_are_counted_apart() -> None:
+    """J1 has one group more than J2, whose groups are as they were."""
+    assert LOWER.lineage is not None
+    fine = Bounds(GROUPS, (3 << 58,))
+    found = GroupStatistics({LOWER.lineage: J1}, {J1: fine, J2: Bounds(GROUPS)})
+    values = drawn_hashes(9, 1000)
+    rows = batch(values, below=True)  # the same hashes below, in another order
+    list(found.made(LOWER, [rows]))
+    list(found.emitted(UPPER, [rows]))
+    expected = np.bincount(fine.groups_of(values), minlength=GROUPS + 1)
+    assert expected[1] and expected[2] and expected[1] + expected[2] == exact(values)[1]
+    assert found.seen[J1].local.tolist() == found.seen[J1].traced.tolist() == expected.tolist()
+    assert found.seen[J2].traced.tolist() == exact(values).tolist()

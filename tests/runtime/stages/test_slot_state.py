@@ -7,9 +7,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from runtime.stages.small_tasks import LOWER, PLAN, A, B, Task, batch, group_of, pairs
+from runtime.stages.small_tasks import EVEN, LOWER, PLAN, A, B, Task, batch, group_of, hash_of, pairs
 from small_plans import GROUPS, SECOND, chain_plan, named
 from watersmeet.kernel.window import NEVER
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import LIVE, UNITED, SegmentId
 from watersmeet.model.routing import union_ranges
 from watersmeet.model.segments import Segment
@@ -22,16 +23,23 @@ J1 = named(PLAN, "J1")
 ALL = ((0, GROUPS),)
 
 
+# Every group cut, some at the hash of a key, and the one of key 1 between that and others of the same group.
+CUTS = (5, *sorted({group_of(key): hash_of(key) for key in KEYS if key != 1}.values()))
+FINE = Bounds(GROUPS, tuple(sorted(CUTS)))
+either_bounds = pytest.mark.parametrize("bounds", [EVEN, FINE], ids=["even groups", "finer ones"])
+
+
 def kept(state: SlotState) -> list[tuple[int, float]]:
     return sorted(pair for piece in state.kept(A) for pair in pairs(A, piece.part))
 
 
-def test_a_slot_reads_the_rows_of_its_own_groups() -> None:
-    task = Task(slots=2, owners=(0, 1, 0, 1, 0, 1, 0, 1))
+@either_bounds
+def test_a_slot_reads_the_rows_of_its_own_groups(bounds: Bounds) -> None:
+    task = Task(slots=2, owners=tuple(group % 2 for group in range(len(bounds))), cuts=bounds.cuts)
     task.write(A, [(key, 1) for key in KEYS])
     task.write(A, [(key, 2) for key in KEYS])
     for slot in range(2):
-        mine = [key for key in KEYS if group_of(key) % 2 == slot]
+        mine = [key for key in KEYS if group_of(key, bounds) % 2 == slot]
         assert kept(task.state(slot)) == sorted((key, second) for key in mine for second in (1.0, 2.0))
     assert task.state(0).rows_in_all_slots(A) == 2 * len(KEYS)
 
@@ -90,12 +98,13 @@ def test_a_merge_drops_what_has_expired(monkeypatch: pytest.MonkeyPatch) -> None
     assert task.read(added, A) == [(1, 6.0), (2, 6.0)]
 
 
-def test_in_groups_with_a_closed_generation_expired_rows_go_cold() -> None:
+@either_bounds
+def test_in_groups_with_a_closed_generation_expired_rows_go_cold(bounds: Bounds) -> None:
     """They are owed results with it. In other groups they go."""
-    owing, other = group_of(1), group_of(next(key for key in KEYS if group_of(key) != group_of(1)))
-    task = Task(horizon=15, closed={A.name: ((owing, owing + 1),)})
+    owing = group_of(1, bounds)
+    task = Task(horizon=15, closed={A.name: ((owing, owing + 1),)}, cuts=bounds.cuts)
     state = task.state()
-    lost = next(key for key in KEYS if group_of(key) == other)
+    lost = next(key for key in KEYS if group_of(key, bounds) != owing)
     state.keep(A, batch(A, [(1, 1), (lost, 1), (1, 9)]))
     cold, active = sorted(state.added, key=lambda segment: segment.active)
     assert (cold.generation, cold.tier, cold.groups) == (LIVE, "cold", ((owing, owing + 1),))
@@ -172,10 +181,13 @@ def test_united_generations_are_one_segment_of_each_state() -> None:
         "however old that is",
     ],
 )
-def test_a_merge_keeps_what_may_still_be_joined(horizon: float | None, live_since: int, left: list[int]) -> None:
-    task = Task(horizon=horizon)
+@either_bounds
+def test_a_merge_keeps_what_may_still_be_joined(
+    bounds: Bounds, horizon: float | None, live_since: int, left: list[int]
+) -> None:
+    task = Task(horizon=horizon, cuts=bounds.cuts)
     cold = task.write(A, [(1, 1), (1, 5), (1, 9)], generation=2)
-    merge = merge_of(cold, groups=(group_of(1),), live_since=live_since)
+    merge = merge_of(cold, groups=(group_of(1, bounds),), live_since=live_since)
     state = task.state()
     state.unite(merge, (A, B), state.closed_generations(merge, (A, B)))
     (united,) = state.added

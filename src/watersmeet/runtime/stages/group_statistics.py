@@ -74,9 +74,7 @@ class GroupStatistics:
                 cells = (column.drop_null() if column.null_count else column).to_numpy()
                 yield operator, self._count(operator, cells)
 
-    def _count(
-        self, operator: OperatorName, cells: Cells
-    ) -> Floats:
+    def _count(self, operator: OperatorName, cells: Cells) -> Floats:
         """Hashes, or their upper 16 bits, by group of an operator."""
         bounds = self.bounds[operator]
         if not len(cells):
