@@ -144,28 +144,28 @@ class Segment:
 
     def count_of(self, group: int) -> tuple[int, int] | None:
         """The rows and distinct keys that the file was written with in a group; None where they were not counted."""
+        place = self._place(group)
+        return None if place is None else (self.group_rows[place], self.group_keys[place] if self.group_keys else 0)
+
+    def _place(self, group: int) -> int | None:
+        """Where a group is among those that were counted."""
         if not self.group_rows or not has_group(self.written, group):
             return None
-        place = count_groups(intersect_ranges(self.written, [(0, group)]))
-        return self.group_rows[place], self.group_keys[place] if self.group_keys else 0
+        return count_groups(intersect_ranges(self.written, [(0, group)]))
 
     def cut(self, group: int, first: tuple[int, int]) -> Segment:
         """After a group has been cut in two, the `first` of which has so many rows and distinct keys of the file.
 
         A part gets the name that it would get now: it is called by its first group, which may have another number.
         """
-        groups = renumber_ranges(self.groups, group)
-        counts = (self.group_rows, self.group_keys)
-        if self.count_of(group) is not None:
-            place = count_groups(intersect_ranges(self.written, [(0, group)]))
-            counts = (_split(self.group_rows, place, first[0]), _split(self.group_keys, place, first[1]))
+        groups, place = renumber_ranges(self.groups, group), self._place(group)
         return replace(
             self,
             id=_part_name(self.file, self.generation, groups) if self.part_of else self.id,
             groups=groups,
             written=renumber_ranges(self.written, group),
-            group_rows=counts[0],
-            group_keys=counts[1],
+            group_rows=self.group_rows if place is None else _split(self.group_rows, place, first[0]),
+            group_keys=self.group_keys if place is None else _split(self.group_keys, place, first[1]),
         )
 
     def without(self, groups: tuple[GroupRange, ...]) -> Segment:
