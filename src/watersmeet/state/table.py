@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -28,6 +28,7 @@ from watersmeet.model.ids import SegmentId
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.manifest import FORMAT, Manifest
 from watersmeet.state.segment_files import newer_format
+from watersmeet.state.syncing import sync_files
 from watersmeet.state.updates import Draft, Update, apply, apply_all, update_from_json, update_to_json
 
 SNAPSHOT_EVERY = 20
@@ -80,6 +81,7 @@ class Table:
         self.recent: deque[Manifest] = deque([manifest], maxlen=self.versions_kept)
         self._entries = Counter(segment.file for segment in manifest.segments.values())  # of each file
         self._dropped: deque[tuple[int, SegmentId]] = deque()  # files without an entry, and the version that did it
+        self._unsynced: dict[Folder, set[str]] = {}
 
     def commit(
         self, requirements: Sequence[Requirement], updates: Sequence[Update], consequences: Consequences = none
@@ -96,6 +98,7 @@ class Table:
                 apply(update, draft)
             following = draft.finish()
         self._store(following, [*updates, *more])
+        self._unsynced = {}
         self.manifest = following
         self.recent.append(following)
         for file, change in draft.segments.files.items():
@@ -104,6 +107,11 @@ class Table:
                 del self._entries[file]
                 self._dropped.append((following.version, file))
         return following
+
+    def sync_first(self, files: Mapping[Folder, Iterable[str]]) -> None:
+        """Have these files of each folder on disk before the next version is; see `sync_files`."""
+        for folder, names in files.items():
+            self._unsynced.setdefault(folder, set()).update(names)
 
     def pop_dropped(self) -> list[SegmentId]:
         """The files that no version kept refers to any more, each told once."""
@@ -165,9 +173,12 @@ class FileTable(Table):
             }
         )
         faults.reach("before-commit")
-        self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit")
+        self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit", sync=self._sync)
         faults.reach("after-commit")
         self._log_bytes += len(content)
+
+    def _sync(self, path: str) -> None:
+        sync_files(self._unsynced, also=[path])
 
     def snapshot_if_due(self) -> None:
         """Write a snapshot when the versions since the last one weigh as much as it does, and are enough for one.
@@ -197,7 +208,7 @@ def drop_before(floor: int, *folders: Folder) -> None:
 
 
 def table_folders(root: Folder) -> tuple[Folder, Folder]:
-    return Folder(root.path("versions")), Folder(root.path("snapshots"))
+    return Folder(root.path("versions"), durable=root.durable), Folder(root.path("snapshots"), durable=root.durable)
 
 
 def version_name(version: int) -> str:

@@ -22,8 +22,10 @@ from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.runtime.results import write_late
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
+from watersmeet.runtime.written import Sync, files_of_tasks, late_files_of
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import Segments
+from watersmeet.state.syncing import sync_files
 
 SourceBatches = Mapping[str, SourceBatch]  # by stream
 
@@ -32,13 +34,19 @@ class LocalExecutor:
     """Runs all stages over threads. Close it afterwards."""
 
     def __init__(
-        self, plan: PhysicalPlan, segments: Segments, results: ResultWriter, late: Folder | None = None
+        self,
+        plan: PhysicalPlan,
+        segments: Segments,
+        results: ResultWriter,
+        late: Folder | None = None,
+        sync: Sync = sync_files,
     ) -> None:
         keep_freed_memory()
         self._plan = plan
         self._segments = segments
         self._results = results
         self._late = late
+        self._sync = sync
         self._schemas = {entry.stream.name: entry.stream.schema for entry in plan.query.inputs}
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="slot")
 
@@ -59,6 +67,7 @@ class LocalExecutor:
                 for notice in outcome.notices:
                     notices = arrived[notice.stage, notice.slot].notices
                     notices.setdefault(notice.segment.state, []).append(notice.segment)
+        self._sync(files_of_tasks(tasks, self._segments, self._results) | late_files_of(streams, self._late))
         return streams, tasks
 
     def _prepare_all(
