@@ -158,9 +158,7 @@ def _left(done: list[Op], model: str, draw: random.Random) -> list[Op]:
         if op.kind == "sync folder":
             asked[op.path] = place
     share = draw.random()
-    return [
-        op for place, op in changes if asked.get(os.path.dirname(op.path), -1) > place or draw.random() < share
-    ]
+    return [op for place, op in changes if asked.get(os.path.dirname(op.path), -1) > place or draw.random() < share]
 
 
 def put_back(image: dict[str, bytes | None]) -> None:

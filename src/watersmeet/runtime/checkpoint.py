@@ -10,7 +10,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from watersmeet.errors import CheckpointError, StateConflictError
+from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
+from watersmeet.model.file_sums import sum_of
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
 from watersmeet.plan.query import Query
@@ -158,27 +159,41 @@ def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ..
     """Take over the table of a checkpoint whose lock is held."""
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
+    _check_waiting(table.manifest, waiting)
     _sync_found(folders, table, waiting)
     checkpoint = Checkpoint(table, FileSegments(folders.segments, keep_open=True), waiting, lock, folders.file_lists)
     checkpoint.tidy(everything=True)
     return checkpoint
 
 
+def _check_waiting(manifest: Manifest, waiting: tuple[Folder, ...]) -> None:
+    """Raise unless the files that an earlier run left to be delivered are as it wrote them."""
+    for folder in waiting:
+        there = set(folder.names())
+        for name, (size, crc32) in [entry for delivery in manifest.undelivered for entry in delivery.sums.items()]:
+            if name in there and (found := sum_of(folder.read(name))) != (size, crc32):
+                raise ResourceError(
+                    f'the file "{name}" that waits for its delivery is corrupt',
+                    detail=f"{folder.path(name)} has {found[0]} bytes with checksum {found[1]:08x}; "
+                    f"the manifest says {size} bytes with checksum {crc32:08x}.",
+                    hint="Restore the file from a backup, or start again with a new checkpoint.",
+                )
+
+
 def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...]) -> None:
     """Have what an earlier run left on disk before anything follows from it.
 
     It may have been killed before it did so itself, or not have meant to. What is on disk already costs next to
-    nothing to ask for.
+    nothing to ask for. A file that is missing is told of when it is read.
     """
     manifest = table.manifest
     undelivered = {name for entry in manifest.undelivered for name in (*entry.results, *entry.late_files)}
-    sync_files(
-        {
-            folders.segments: {file_name(segment.file) for segment in manifest.segments.values()},
-            folders.file_lists: [name for entry in manifest.streams.values() for name, _ in entry.file_lists],
-            **{folder: undelivered.intersection(folder.names()) for folder in waiting},
-        }
-    )
+    wanted = {
+        folders.segments: {file_name(segment.file) for segment in manifest.segments.values()},
+        folders.file_lists: {name for entry in manifest.streams.values() for name, _ in entry.file_lists},
+        **dict.fromkeys(waiting, undelivered),
+    }
+    sync_files({folder: names.intersection(folder.names()) for folder, names in wanted.items()})
     sync_files({folder: folder.names() for folder in (table.versions, table.snapshots)})
 
 

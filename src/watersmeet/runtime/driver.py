@@ -91,7 +91,7 @@ class Driver(Generic[SourceT]):
             for delivery in self.manifest.undelivered:
                 if delivery.id not in self._delivered:
                     folders = self._deliver(delivery) or ()
-                    self.checkpoint.sync_first({folder: () for folder in folders})  # before it is marked as delivered
+                    self.checkpoint.sync_first(dict.fromkeys(folders, ()))  # before it is marked as delivered
                     self._delivered[delivery.id] = delivery
 
     def run_batch(self, source: SourceT) -> Manifest:

@@ -31,7 +31,7 @@ import pyarrow.fs as pafs
 from watersmeet import faults
 from watersmeet.errors import ResourceError, StateConflictError
 
-_TEMPORARY = ".tmp-"
+TEMPORARY = ".tmp-"
 
 
 def is_local(address: str) -> bool:
@@ -50,7 +50,7 @@ def local_path(address: str) -> str:
 
 def is_temporary(name: str) -> bool:
     """Whether a file of this name is one that a write left behind when its process was killed."""
-    return name.startswith(_TEMPORARY)
+    return name.startswith(TEMPORARY)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Folder:
             with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
                 fill(stream)
             return
-        temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
+        temporary = self.path(f"{TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
             with disk_errors("write", self.path(name)):
                 with open(temporary, "wb") as stream:
@@ -128,7 +128,7 @@ class Folder:
             with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
                 stream.write(data)
             return
-        temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
+        temporary = self.path(f"{TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
             with disk_errors("write", self.path(name)):
                 with open(temporary, "wb") as stream:
@@ -180,7 +180,7 @@ class Folder:
         copy = self._copy(name)
         if not os.path.exists(copy):
             content = self.read(name)
-            temporary = f"{copy}{_TEMPORARY}{uuid.uuid4().hex[:12]}"
+            temporary = f"{copy}{TEMPORARY}{uuid.uuid4().hex[:12]}"
             try:
                 with disk_errors("write", copy):
                     os.makedirs(os.path.dirname(copy), exist_ok=True)

@@ -21,7 +21,7 @@ THREADS = 4
 
 
 def sync_files(files: Mapping[Folder, Iterable[str]], also: Iterable[str] = ()) -> None:
-    """Have these files of each folder on disk; none of a folder: what was moved there. `also` are paths, as they are."""
+    """Have these files of each folder on disk, and their names; `also` are paths of files without their names."""
     folders = {folder: list(names) for folder, names in files.items() if folder.durable and folder.local}
     _sync_contents([*(folder.path(name) for folder, names in folders.items() for name in names), *also])
     for path in {folder.path() for folder in folders}:

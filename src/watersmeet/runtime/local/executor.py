@@ -15,6 +15,7 @@ import pyarrow as pa
 from watersmeet import faults
 from watersmeet.kernel.prepare import cut, prepare, split_late
 from watersmeet.kernel.rows import concat
+from watersmeet.model.file_sums import FileSum
 from watersmeet.plan.physical import PhysicalPlan, Stage
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
@@ -89,16 +90,17 @@ class LocalExecutor:
     ) -> tuple[StreamReport, dict[int, pa.RecordBatch]]:
         rows = concat(batch.rows, self._schemas[stream])
         split = split_late(rows, context.times[stream], context.watermarks_us[stream])
-        late_files: tuple[str, ...] = ()
+        late_files: dict[str, FileSum] = {}
         if split.late is not None and self._late is not None:
-            late_files = (write_late(self._late, split.late, stream, context.batch),)
+            late_files = write_late(self._late, split.late, stream, context.batch)
         report = StreamReport(
             stream=stream,
             rows=rows.num_rows,
             late=split.late.num_rows if split.late is not None else 0,
             newest_us=split.newest_us,
             oldest_us=split.oldest_us,
-            late_files=late_files,
+            late_files=tuple(late_files),
+            sums=late_files,
             files=tuple(zip(batch.files, batch.modified_us, strict=True)),
             ignored_before_us=batch.ignored_before_us,
         )
@@ -125,10 +127,10 @@ class MemoryResults:
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
-    ) -> tuple[list[str], int]:
+    ) -> tuple[dict[str, FileSum], int]:
         rows = list(batches)
         self._rows += rows
-        return [], sum(piece.num_rows for piece in rows)
+        return {}, sum(piece.num_rows for piece in rows)
 
     def pop(self) -> list[pa.RecordBatch]:
         rows, self._rows = self._rows, []

@@ -1,8 +1,8 @@
 """Spark's own part of a checkpoint, on disk before a version that follows from it.
 
 Spark notes down what a batch reads before it runs the batch, and does not wait for the disk. If a version of ours
-outlived that note, Spark would make up another batch of the same number, whose rows nobody would join. So before a batch
-is committed, what Spark has written is on disk: the note of this batch, and that the one before was done.
+outlived that note, Spark would make up another batch of the same number, whose rows nobody would join. So before a
+batch is committed, what Spark has written is on disk: the note of this batch, and that the one before was done.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from watersmeet import faults
 from watersmeet.errors import WatersmeetError
 from watersmeet.kernel.prepare import cut, prepare, split_late
 from watersmeet.kernel.rows import concat
+from watersmeet.model.file_sums import FileSum
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
 from watersmeet.runtime.reports import StreamReport
@@ -105,9 +106,9 @@ class Pack:
         context = self.context
         rows = concat(pieces, self.layout.schemas[stream])
         split = split_late(rows, context.times[stream], context.watermarks_us[stream])
-        late_files: tuple[str, ...] = ()
+        late_files: dict[str, FileSum] = {}
         if split.late is not None and self.late is not None:
-            late_files = (write_late(self.late, split.late, stream, context.batch),)
+            late_files = write_late(self.late, split.late, stream, context.batch)
         for leaf in context.leaves:
             if leaf.stream == stream:
                 for slot, piece in cut(prepare(split, leaf), context.placement.of(leaf.state.partitioning)):
@@ -118,7 +119,8 @@ class Pack:
             late=split.late.num_rows if split.late is not None else 0,
             newest_us=split.newest_us,
             oldest_us=split.oldest_us,
-            late_files=late_files,
+            late_files=tuple(late_files),
+            sums=late_files,
         )
         sync_files(late_files_of([report], self.late))
         yield report_cell(home, report)
