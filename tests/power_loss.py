@@ -20,7 +20,7 @@ import os
 import random
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,11 +41,19 @@ class Op:
     gone: str = ""  # a name that goes in the same operation
 
 
-class Recorder:
-    """The log of one run. `root` and all that is in it is on disk when it begins."""
+class Killed(BaseException):
+    """The process is killed here."""
 
-    def __init__(self, root: Path) -> None:
+
+class Recorder:
+    """The log of one run, or of several. `root` and all that is in it is on disk when it begins.
+
+    `kill` is asked before each fsync, with its path, whether the process is killed instead.
+    """
+
+    def __init__(self, root: Path, kill: Callable[[str], bool] = lambda path: False) -> None:
         self.root = str(root)
+        self.kill = kill
         self.log: list[Op] = []
         self.contents: list[bytes] = []  # by file
         self._files: dict[str, int] = {}  # by path, as it is now
@@ -107,6 +115,8 @@ class Recorder:
                 path = self._inside(os.readlink(f"/proc/self/fd/{handle}"))
                 if path is None:
                     return
+                if self.kill(path):
+                    raise Killed
                 if stat.S_ISDIR(os.fstat(handle).st_mode):
                     self.log.append(Op("sync folder", path))
                 else:

@@ -9,10 +9,12 @@ go wrong: that is what shows that the test can fail.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +23,7 @@ import pytest
 
 from judged_jobs import SECOND, JoinCase, JudgedJob, Result, difference, draw_streams, duckdb_answer, late_rows
 from judged_jobs import write_streams as write_case
-from power_loss import MODELS, Recorder, put_back
+from power_loss import MODELS, Killed, Recorder, put_back
 from watersmeet.state import file_lists, table
 from watersmeet.state.syncing import POWER_LOSS, PROCESS
 
@@ -41,6 +43,7 @@ class Case:
     done: int = 0
     job: dict[str, str] = field(default_factory=dict)
     lost: bool = False  # the earlier run ended by a power loss too
+    killed: bool = False  # the run is killed when a version shows and is not yet on disk, and started again
 
 
 CASES = {
@@ -49,6 +52,7 @@ CASES = {
     "a budget, with spills and merges": Case(job=BUDGET),
     "a budget, gone on with": Case(batches=8, done=4, job=BUDGET),
     "a second power loss": Case(done=4, lost=True),
+    "killed, and started again": Case(killed=True),
 }
 
 
@@ -66,6 +70,7 @@ class Lost:
         path = self.home / "job.toml"
         path.write_text(path.read_text().replace('path = "in/', f'path = "{self.input}/'))
         self.durability = f"run.durability={durability}"
+        self.first_point = 0  # of the log, to lose power at
         write_case(TWO_KEYS, self.streams, self.input, 0, case.done or None)
 
     def record(self) -> Recorder:
@@ -80,6 +85,12 @@ class Lost:
     def _record(self) -> Recorder:
         recorder = Recorder(self.home)
         with recorder.recording():
+            if self.case.killed:
+                recorder.kill = _third_of(str(self.home / "ck" / "state" / "versions"))
+                with pytest.raises(Killed):
+                    self.job.run_here(self.durability)
+                self.first_point = len(recorder.log)
+                recorder.kill = lambda path: False
             self.job.finish(self.durability)
         return recorder
 
@@ -100,6 +111,12 @@ class Lost:
         return f"wrong: {wrong}" if wrong else "right" if late == self.late else "wrong: late rows"
 
 
+def _third_of(wanted: str) -> Callable[[str], bool]:
+    """Whether a path is this one for the third time."""
+    seen = itertools.count(1)
+    return lambda path: path == wanted and next(seen) == 3
+
+
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots, and the lists of files, come after a few versions, so that short runs have some of each."""
@@ -115,7 +132,8 @@ def lose_power(case: Case, home: Path, durability: str, images: int, seed: int) 
     assert difference(lost.job.answer(), lost.expected) == ""
     found: Counter[str] = Counter()
     for number in range(images):
-        point = lost.draw.randint(0, len(recorder.log))
+        first = lost.first_point
+        point = lost.draw.randint(first, first + 40 if lost.case.killed else len(recorder.log))
         lost.lose(recorder, point, MODELS[number % len(MODELS)])
         found[lost.go_on()] += 1
     kinds = Counter(op.kind for op in recorder.log)

@@ -79,7 +79,7 @@ def test_a_filesystem_whose_folders_cannot_be_asked(tmp_path: Path, monkeypatch:
 
 
 def test_a_version_comes_after_all_that_it_refers_to(tmp_path: Path, asked: Asked) -> None:
-    """In a whole run: when a version shows, its segments and results, and the results delivered before, were asked for."""
+    """In a whole run: when the last version shows, all segments, results and deliveries before it were asked for."""
     job = SmallJob(tmp_path).write()
     job.finish()
     places = {path: place for place, path in enumerate(asked.paths)}
