@@ -18,6 +18,7 @@ from watersmeet import faults
 from watersmeet.model.file_sums import FileSum
 from watersmeet.state.files import Folder
 from watersmeet.state.summed import SummedSink
+from watersmeet.state.syncing import begin_sync
 
 ROW_GROUP_ROWS = 1 << 20
 
@@ -49,6 +50,7 @@ class ParquetResults:
                     rows += chunk.num_rows
 
         self.folder.write(name, fill, midway="in-result")
+        begin_sync(self.folder, name)
         faults.reach("after-result")
         return {name: summed.sum}, rows
 
@@ -94,5 +96,6 @@ def write_late(folder: Folder, rows: pa.RecordBatch, stream: str, batch: int) ->
             writer.write_batch(rows)
 
     folder.write(name, fill)
+    begin_sync(folder, name)
     faults.reach("after-late")
     return {name: summed.sum}

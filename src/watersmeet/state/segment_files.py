@@ -31,6 +31,7 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.state.files import Folder
 from watersmeet.state.summed import SummedSink
+from watersmeet.state.syncing import begin_sync
 
 FORMAT = 1
 DIRECTORY_FIELD = "#d"
@@ -165,6 +166,10 @@ class FileSegments:
         size, crc32 = summed.sum
         return replace(entry, bytes=size, crc32=crc32)
 
+    def sync_soon(self, segment: Segment) -> None:
+        """A version will refer to a file that was written: let it be on its way to the disk."""
+        begin_sync(self.folder, file_name(segment.file))
+
     def read(self, segment: Segment) -> Indexed:
         path = self.folder.path(file_name(segment.file))
         found = open_files.get(path, segment) if self.keep_open else None
@@ -236,6 +241,9 @@ class MemorySegments:
         entry = describe_segment(batch, state, slice_, number, SegmentId(uuid.uuid4().hex))
         self._rows[entry.id] = Indexed.of(batch)
         return entry
+
+    def sync_soon(self, segment: Segment) -> None:
+        """There is nothing to be on a disk."""
 
     def read(self, segment: Segment) -> Indexed:
         return self._rows[segment.file]
