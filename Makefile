@@ -16,6 +16,9 @@ TEST_PROCESSES ?= 2
 SPARK_VERSIONS ?= 4.1 4.3
 SPARK_VERSION_TESTS := tests/conformance/test_every_runtime.py tests/cli/test_bad_input_spark.py \
   tests/runtime/test_spark_event_time.py tests/runtime/test_spark_stops.py
+# Images for each case, and bits, of the tests that draw damage.
+POWER_LOSSES ?= 200
+BIT_FLIPS ?= 1000
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 # As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
@@ -27,7 +30,7 @@ PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --durations=10 --duration
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-spark-versions lint fmt golden bench experiments clean
+.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot lint fmt golden bench experiments clean
 
 ##@ Start here
 help: ## Print this list
@@ -59,6 +62,12 @@ test-spark-versions: $(SPARK_VERSIONS:%=build/spark-%/.installed) ## The same on
 	  build/spark-$$version/bin/python -m pytest $(PYTEST_OPTIONS) -m spark $(SPARK_VERSION_TESTS) $(PYTEST_ARGS) \
 	  || exit 1; \
 	done
+
+test-power-loss: $(STAMP) ## Go on from many images of what a power loss may leave (POWER_LOSSES)
+	WATERSMEET_POWER_LOSSES=$(POWER_LOSSES) $(BIN)/python -m pytest -s tests/chaos/test_power_loss.py $(PYTEST_ARGS)
+
+test-bit-rot: $(STAMP) ## Flip many bits in the files of a checkpoint (BIT_FLIPS)
+	WATERSMEET_BIT_FLIPS=$(BIT_FLIPS) $(BIN)/python -m pytest -s tests/chaos/test_bit_rot.py $(PYTEST_ARGS)
 
 lint: $(STAMP) ## ruff and mypy; changes nothing
 	$(BIN)/ruff check $(SOURCES)

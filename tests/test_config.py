@@ -248,6 +248,12 @@ def with_stream(line: str) -> str:
             MINIMAL + '[adapt]\nspill = "bottomup"', 'unknown spill "bottomup" in [adapt]', '"bottom-up"', id="policy"
         ),
         pytest.param(
+            MINIMAL + 'durability = "power"',
+            'unknown durability "power" in [run]',
+            "It is one of power-loss, process.",
+            id="durability",
+        ),
+        pytest.param(
             MINIMAL + '[adapt]\nbalance = "memory"',
             '"balance" in [adapt] is not supported yet',
             "plan and spill",

@@ -1,8 +1,10 @@
-"""Checkpoints that an earlier format left behind: a run goes on from each, and delivers the rest of the answer.
+"""Checkpoints that an earlier program left behind: a run goes on from each, and delivers the rest of the answer.
 
-They lie in tests/golden/checkpoints; make.py there says what each is and how it was made. A test works on a copy in a
-folder of its own, where a checkpoint has another absolute path than it was made with. Two things know that path and are
-told of the new one: Spark's log of the files that were read, and the name of the folder where results wait.
+They lie in tests/golden/checkpoints, those of format 2 at the top and those of format 3, from before its files carried
+checksums, in a folder; make.py and make_3.py there say what each is and how it was made. A test works on a copy in a
+folder of its own, where a checkpoint has another absolute path than it was made with. Three things know that path and
+are told of the new one: Spark's log of the files that were read, our own since format 3, and the name of the folder
+where results wait.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ import function_sink
 from judged_jobs import JudgedJob, Result, difference, set_time
 
 GOLDENS = Path(__file__).parent / "golden" / "checkpoints"
-ABOUT = {path.parent.name: json.loads(path.read_text()) for path in sorted(GOLDENS.glob("*/about.json"))}
+ABOUT = {
+    str(path.parent.relative_to(GOLDENS)): json.loads(path.read_text()) for path in sorted(GOLDENS.rglob("about.json"))
+}
 
 
 def names(runtime: str, delivers: str = "files") -> list[str]:
@@ -42,6 +46,8 @@ def copy(name: str, home: Path) -> JudgedJob:
     for path in (home / "ck" / "spark").rglob("*"):
         if path.is_file():
             path.write_text(path.read_text().replace(f"file://{before}/", f"file://{home}/"))
+    for path in (home / "ck" / "state").glob("*/*.json"):
+        path.write_text(path.read_text().replace(f'"{before}/in/', f'"{home}/in/'))
     return JudgedJob(home)
 
 
@@ -83,10 +89,12 @@ def shown(value: Any) -> str:
 
 
 def test_all_are_here_and_of_the_format_that_they_are_to_show() -> None:
-    assert len(ABOUT) == 12
-    assert {about["format"] for about in ABOUT.values()} == {2}
-    for log in GOLDENS.glob("*/ck/state/*/*.json"):
-        assert json.loads(log.read_text())["format"] == 2, f"{log} was made anew"
+    assert Counter(about["format"] for about in ABOUT.values()) == {2: 12, 3: 7}
+    for name, about in ABOUT.items():
+        for log in [path for kind in ("versions", "snapshots") for path in (GOLDENS / name).glob(f"ck/state/{kind}/*")]:
+            content = json.loads(log.read_text())
+            assert content["format"] == about["format"], f"{log} was made anew"
+            assert "crc32" not in content, f"{log} was made anew"
 
 
 @pytest.mark.timeout(120)

@@ -269,7 +269,7 @@ class LocalQuery(_Explained):
             folder = (
                 None if not limit.watched else stack.enter_context(tempfile.TemporaryDirectory(prefix="watersmeet-"))
             )
-            cold = None if folder is None else Folder(folder)
+            cold = None if folder is None else Folder(folder, durable=False)
             checkpoint = in_memory(self.query, spec, Placement(slots, groups), cold)
             physical = lay_out_spec(self.query, spec)
             run = LocalRun(physical, checkpoint, results, limit, report=report, clock=clock)

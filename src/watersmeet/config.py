@@ -31,13 +31,14 @@ from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
+from watersmeet.state.syncing import DURABILITIES
 
 # The keys of each section; "" is the top of the file, "streams.*" any one stream.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "": ("query", "streams", "sink", "run", "adapt", "spark", "stats"),
     "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
     "sink": ("format", "path", "late"),
-    "run": ("runtime", "checkpoint", "slots", "groups", "memory", "cores", "trigger", "cache"),
+    "run": ("runtime", "checkpoint", "slots", "groups", "memory", "cores", "trigger", "cache", "durability"),
     "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     "stats": ("rates", "selectivity"),
 }
@@ -86,6 +87,7 @@ class RunConfig:
     cores: float | None = None
     trigger: timedelta | None = None
     cache: str | None = None
+    durability: str = DURABILITIES[0]
 
     @property
     def limits(self) -> Limits:
@@ -326,6 +328,7 @@ def _read_run(section: _Section) -> RunConfig:
         cores=parse_cores(section.get("cores", (int, float))),
         trigger=None if trigger == AVAILABLE_NOW else _read_trigger(trigger),
         cache=section.text("cache"),
+        durability=section.choice("durability", DURABILITIES, RunConfig.durability),
     )
     if run.groups < run.slots:
         raise JobError(

@@ -15,6 +15,7 @@ from watersmeet.plan.spec import JoinSpec, PlanSpec
 from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import BatchRecord, Manifest, QueryIdentity, Track
+from watersmeet.state.sealed import digest_of, seal
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, read_versions
 from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, MarkDelivered
@@ -112,7 +113,7 @@ def test_an_earlier_format_is_not_shown(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["state", "show", str(golden)]) == 2
     err = capsys.readouterr().err
     assert err.startswith("error: the checkpoint was written by an earlier version of watersmeet\n")
-    assert "detail: It has format 2; this version writes format 3." in err
+    assert "detail: It has format 2; this version writes format 4." in err
     assert "hint: Run its job with this version" in err
 
 
@@ -146,6 +147,8 @@ def test_a_missing_version_is_a_fault(checkpoint: str, capsys: pytest.CaptureFix
 def test_a_snapshot_that_outlived_its_versions_is_passed_over(checkpoint: str) -> None:
     root = Path(checkpoint) / "state"
     manifest = list(read_versions(Folder(str(root))))[1]
-    (root / "snapshots" / f"{1:020d}.json").write_text(json.dumps(manifest.to_json()))
-    (root / "versions" / f"{1:020d}.json").unlink()
+    version = root / "versions" / f"{1:020d}.json"
+    content = {**manifest.to_json(), "digest": digest_of(version.read_bytes())}
+    (root / "snapshots" / f"{1:020d}.json").write_bytes(seal(content))
+    version.unlink()
     assert [entry.version for entry in read_versions(Folder(str(root)))] == [1, 2]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from watersmeet.model.file_sums import sum_of
 from watersmeet.model.ids import DeliveryId
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.results import CountedResults, ParquetResults, write_late
@@ -37,7 +38,7 @@ def files(folder: Path) -> list[str]:
 def test_a_delivery_may_be_repeated_and_cut_short(outputs: Outputs, tmp_path: Path) -> None:
     names = [name for slot in range(3) for name in outputs.writer.write([batch(slot)], SCHEMA, 4, slot)[0]]
     assert outputs.late_waiting is not None
-    late = write_late(outputs.late_waiting, batch(9), "A", 4)
+    (late,) = write_late(outputs.late_waiting, batch(9), "A", 4)
     record = Delivery(DeliveryId(4), 4, 0, tuple(names), (late,))
     assert outputs.waiting is not None
     outputs.waiting.move_out(names[1], str(tmp_path / "out" / names[1]))  # as far as an earlier delivery came
@@ -50,7 +51,7 @@ def test_a_delivery_may_be_repeated_and_cut_short(outputs: Outputs, tmp_path: Pa
 
 
 def test_what_waits_is_not_read(outputs: Outputs, tmp_path: Path) -> None:
-    names, _ = outputs.writer.write([batch(1)], SCHEMA, 0, 0)
+    names = list(outputs.writer.write([batch(1)], SCHEMA, 0, 0)[0])
     assert pq.ParquetDataset(tmp_path / "out").files == []
     outputs.deliver(Delivery(DeliveryId(0), 0, 0, tuple(names)))
     assert len(pq.ParquetDataset(tmp_path / "out").files) == 1
@@ -58,7 +59,7 @@ def test_what_waits_is_not_read(outputs: Outputs, tmp_path: Path) -> None:
 
 def test_what_readers_have_taken_away_is_not_missed(outputs: Outputs, tmp_path: Path) -> None:
     """A delivery is repeated after a restart, by when delivered files may be anywhere."""
-    names, _ = outputs.writer.write([batch(1)], SCHEMA, 0, 0)
+    names = list(outputs.writer.write([batch(1)], SCHEMA, 0, 0)[0])
     delivery = Delivery(DeliveryId(0), 0, 0, tuple(names))
     outputs.deliver(delivery)
     (tmp_path / "out" / names[0]).unlink()
@@ -74,7 +75,7 @@ def test_owners_have_waiting_folders_of_their_own(tmp_path: Path) -> None:
 def test_nothing_to_deliver() -> None:
     outputs = Outputs.of("noop", None, None, "owner")
     assert outputs.waiting_folders == ()
-    assert outputs.writer.write([batch(1, 2)], SCHEMA, 0, 0) == ([], 2)
+    assert outputs.writer.write([batch(1, 2)], SCHEMA, 0, 0) == ({}, 2)
     outputs.deliver(Delivery(DeliveryId(0), 0, 0))
 
 
@@ -82,25 +83,27 @@ def test_results_left_to_somebody_else(tmp_path: Path) -> None:
     waiting = Folder(str(tmp_path / "results"))
     outputs = Outputs.waiting_only(waiting, None, "owner")
     waiting.make()
-    names, _ = outputs.writer.write([batch(1)], SCHEMA, 0, 0)
+    names = list(outputs.writer.write([batch(1)], SCHEMA, 0, 0)[0])
     outputs.deliver(Delivery(DeliveryId(0), 0, 0, tuple(names)))
     assert os.listdir(tmp_path / "results") == names
 
 
 def test_only_the_first_file_may_be_empty(tmp_path: Path) -> None:
     writer = ParquetResults(Folder(str(tmp_path)))
-    assert writer.write([], SCHEMA, 0, 1) == ([], 0)
-    assert writer.write([], SCHEMA, 1, 0) == ([], 0)
-    names, rows = writer.write([], SCHEMA, 0, 0)
+    assert writer.write([], SCHEMA, 0, 1) == ({}, 0)
+    assert writer.write([], SCHEMA, 1, 0) == ({}, 0)
+    (name,), rows = writer.write([], SCHEMA, 0, 0)
     assert rows == 0
-    assert pq.read_schema(tmp_path / names[0]) == SCHEMA
+    assert pq.read_schema(tmp_path / name) == SCHEMA
 
 
 def test_a_file_has_all_batches_of_a_task(tmp_path: Path) -> None:
-    names, rows = ParquetResults(Folder(str(tmp_path))).write(iter([batch(1), batch(2, 3)]), SCHEMA, 12, 3)
+    files, rows = ParquetResults(Folder(str(tmp_path))).write(iter([batch(1), batch(2, 3)]), SCHEMA, 12, 3)
     assert rows == 3
-    assert names[0].startswith("part-00000012-0003-")
-    assert pq.read_table(tmp_path / names[0]).column("a").to_pylist() == [1, 2, 3]
+    ((name, found),) = files.items()
+    assert name.startswith("part-00000012-0003-")
+    assert pq.read_table(tmp_path / name).column("a").to_pylist() == [1, 2, 3]
+    assert found == sum_of((tmp_path / name).read_bytes())
 
 
 def test_an_error_in_the_rows_leaves_no_file(tmp_path: Path) -> None:
@@ -114,4 +117,4 @@ def test_an_error_in_the_rows_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_counted_results() -> None:
-    assert CountedResults().write([batch(1), batch(2, 3)], SCHEMA, 0, 0) == ([], 3)
+    assert CountedResults().write([batch(1), batch(2, 3)], SCHEMA, 0, 0) == ({}, 3)

@@ -63,7 +63,7 @@ def test_more_move_on_to_a_list_and_a_restart_finds_them_all(folder: Folder, fir
     assert (len(progress.files), progress.file_count) == (10, 270)
     ((name, count),) = progress.file_lists
     assert (folder.names(), count) == ([name], 260)
-    assert json.loads(folder.read(name))[:2] == [["0.parquet", 0], ["1.parquet", 1]]
+    assert json.loads(folder.read(name))["files"][:2] == [["0.parquet", 0], ["1.parquet", 1]]
     again = FilesRead(folder, reader.manifest)
     assert (reader.missing(again), "270.parquet" in again.of("A"), "0.parquet" in again.of("B")) == ([], False, False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,9 @@ import pytest
 from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import FORMAT, BatchRecord, Manifest
+from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.table import (
+    OLDEST_FORMAT,
     SNAPSHOT_EVERY,
     VERSIONS_KEPT,
     AfterBatch,
@@ -160,7 +161,8 @@ def truncate(path: Path) -> None:
 
 
 def edit(path: Path, **changes: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    content, _ = unseal(path.read_bytes())
+    path.write_bytes(seal({**content, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -225,10 +227,10 @@ def test_a_snapshot_that_outlived_its_versions_does_not_stop_the_newer_one(table
 
 def test_an_older_format_is_told_apart(table: FileTable, root: Folder) -> None:
     """Whoever can bring it up to date catches it; anybody else is told what to do."""
-    edit(version_file(root, 0, "snapshots"), format=FORMAT - 1)
+    edit(version_file(root, 0, "snapshots"), format=OLDEST_FORMAT - 1)
     with pytest.raises(OlderFormatError) as caught:
         FileTable.open(root)
-    assert caught.value.found == FORMAT - 1
+    assert caught.value.found == OLDEST_FORMAT - 1
     assert caught.value.primary == "the checkpoint was written by an earlier version of watersmeet"
     assert "Run its job" in (caught.value.hint or "")
 
@@ -236,7 +238,7 @@ def test_an_older_format_is_told_apart(table: FileTable, root: Folder) -> None:
 def test_snapshots_of_an_older_format_before_one_of_ours_are_passed_over(table: FileTable, root: Folder) -> None:
     """An upgrade writes its snapshot first, and may die before it has dropped what came before."""
     commit_batches(table, SNAPSHOT_EVERY + 2)
-    edit(version_file(root, 0, "snapshots"), format=FORMAT - 1)
+    edit(version_file(root, 0, "snapshots"), format=OLDEST_FORMAT - 1)
     again = FileTable.open(root)
     assert again is not None
     assert again.manifest == table.manifest

@@ -7,10 +7,11 @@ has a `Checkpoint` owns what lies there until it is closed; after that nothing c
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from watersmeet.errors import CheckpointError, StateConflictError
+from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
+from watersmeet.model.file_sums import sum_of
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
 from watersmeet.plan.query import Query
@@ -21,8 +22,9 @@ from watersmeet.state.gc import collect_everything, collect_files
 from watersmeet.state.identity import identify, refuse_other_query
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest, Track
-from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments
+from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments, file_name
 from watersmeet.state.segment_table import SegmentTable
+from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import AtVersion, Consequences, FileTable, Requirement, Table, none
 from watersmeet.state.updates import SetPlacement, Update
 
@@ -36,30 +38,34 @@ class CheckpointFolders:
 
     address: str
     cache: str | None = None
+    durable: bool = True
 
     @property
     def home(self) -> Folder:
-        return Folder(self.address)
+        return Folder(self.address, durable=self.durable)
 
     @property
     def state(self) -> Folder:
-        return Folder(self.home.path("state"))
+        return self._inner("state")
 
     @property
     def segments(self) -> Folder:
-        return Folder(self.home.path("state/segments"), self.cache)
+        return self._inner("state/segments", self.cache)
 
     @property
     def results(self) -> Folder:
-        return Folder(self.home.path("state/results"))
+        return self._inner("state/results")
 
     @property
     def file_lists(self) -> Folder:
-        return Folder(self.home.path("state/files"))
+        return self._inner("state/files")
+
+    def _inner(self, path: str, cache: str | None = None) -> Folder:
+        return Folder(self.home.path(path), cache, self.durable)
 
     @property
-    def spark(self) -> str:
-        return self.home.path("spark")
+    def spark(self) -> Folder:
+        return self._inner("spark")
 
 
 class Checkpoint:
@@ -100,6 +106,10 @@ class Checkpoint:
                     detail="It has let go of its checkpoint, and can change nothing there any more.",
                 )
             return self.table.commit(requirements, updates, consequences)
+
+    def sync_first(self, files: Mapping[Folder, Iterable[str]]) -> None:
+        """Have these files of each folder on disk before the next version is, all at once."""
+        self.table.sync_first(files)
 
     def drop_later(self, scratch: Iterable[SegmentId] = (), delivered: Iterable[str] = ()) -> None:
         """Segments that were for one batch alone, and result files that were delivered, go with the next tidying up."""
@@ -148,9 +158,42 @@ def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ..
     """Take over the table of a checkpoint whose lock is held."""
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
+    _check_waiting(table.manifest, waiting)
+    _sync_found(folders, table, waiting)
     checkpoint = Checkpoint(table, FileSegments(folders.segments, keep_open=True), waiting, lock, folders.file_lists)
     checkpoint.tidy(everything=True)
     return checkpoint
+
+
+def _check_waiting(manifest: Manifest, waiting: tuple[Folder, ...]) -> None:
+    """Raise unless the files that an earlier run left to be delivered are as it wrote them."""
+    for folder in waiting:
+        there = set(folder.names())
+        for name, (size, crc32) in [entry for delivery in manifest.undelivered for entry in delivery.sums.items()]:
+            if name in there and (found := sum_of(folder.read(name))) != (size, crc32):
+                raise ResourceError(
+                    f'the file "{name}" that waits for its delivery is corrupt',
+                    detail=f"{folder.path(name)} has {found[0]} bytes with checksum {found[1]:08x}; "
+                    f"the manifest says {size} bytes with checksum {crc32:08x}.",
+                    hint="Restore the file from a backup, or start again with a new checkpoint.",
+                )
+
+
+def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...]) -> None:
+    """Have what an earlier run left on disk before anything follows from it.
+
+    It may have been killed before it did so itself, or not have meant to. What is on disk already costs next to
+    nothing to ask for. A file that is missing is told of when it is read.
+    """
+    manifest = table.manifest
+    undelivered = {name for entry in manifest.undelivered for name in (*entry.results, *entry.late_files)}
+    wanted = {
+        folders.segments: {file_name(segment.file) for segment in manifest.segments.values()},
+        folders.file_lists: {name for entry in manifest.streams.values() for name, _ in entry.file_lists},
+        **dict.fromkeys(waiting, undelivered),
+    }
+    sync_files({folder: names.intersection(folder.names()) for folder, names in wanted.items()})
+    sync_files({folder: folder.names() for folder in (table.versions, table.snapshots)})
 
 
 def refuse_unfit(manifest: Manifest, query: Query, groups: int) -> None:
@@ -173,10 +216,10 @@ def set_slots(checkpoint: Checkpoint, slots: int) -> None:
 
 def refuse_made_on_spark(folders: CheckpointFolders) -> None:
     """For the local runtime. What was read is in Spark's part of the checkpoint, so it would be read again."""
-    if Folder(folders.spark).names():
+    if folders.spark.names():
         raise CheckpointError(
             "the checkpoint was made by the spark runtime",
-            detail=f"{folders.spark} says how far its sources were read, which the local runtime cannot go by.",
+            detail=f"{folders.spark.path()} says how far its sources were read, which the local runtime cannot go by.",
             hint='Use runtime = "spark" in [run], or another checkpoint folder.',
         )
 

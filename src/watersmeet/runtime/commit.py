@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from watersmeet.model.file_sums import FileSum
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
@@ -59,6 +60,7 @@ def commit_batch(
             record,
             tuple(sorted(name for task in tasks for name in task.results)),
             tuple(sorted(name for report in streams for name in report.late_files)),
+            {name: found for sums in _sums(streams, tasks) for name, found in sums.items()},
         ),
         ObserveBatch(_measured(context.manifest, streams, tasks)),
         Learn(_with_results(learned, record)),
@@ -72,6 +74,10 @@ def commit_batch(
         updates,
         lambda after: expire(context.plan, after, marks, context.ledgers),
     )
+
+
+def _sums(streams: Sequence[StreamReport], tasks: Sequence[TaskReport]) -> list[Mapping[str, FileSum]]:
+    return [*(task.sums for task in tasks), *(report.sums for report in streams)]
 
 
 def _advance(report: StreamReport) -> AdvanceStream:

@@ -30,19 +30,23 @@ from watersmeet.runtime.context import BatchContext, watermarks_us
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent
 from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
 from watersmeet.state.table import AtVersion
 from watersmeet.state.updates import Learn, MarkDelivered, Update
 
 SourceT = TypeVar("SourceT", contravariant=True)
-Deliver = Callable[[Delivery], None]
+Deliver = Callable[[Delivery], Sequence[Folder] | None]  # the folders, if any, that its files have come to
 
 
 class Executor(Protocol[SourceT]):
     """Runs the tasks of a batch somewhere."""
 
     def run(self, context: BatchContext, source: SourceT | None) -> tuple[list[StreamReport], list[TaskReport]]:
-        """Prepare the rows of `source`, run all stages, and gather the reports. None: a round without new rows."""
+        """Prepare the rows of `source`, run all stages, and gather the reports. None: a round without new rows.
+
+        What the reports name is on disk when it returns, or handed to `Checkpoint.sync_first`.
+        """
 
 
 class Driver(Generic[SourceT]):
@@ -87,7 +91,8 @@ class Driver(Generic[SourceT]):
         with self.turn:
             for delivery in self.manifest.undelivered:
                 if delivery.id not in self._delivered:
-                    self._deliver(delivery)
+                    folders = self._deliver(delivery) or ()
+                    self.checkpoint.sync_first(dict.fromkeys(folders, ()))  # before it is marked as delivered
                     self._delivered[delivery.id] = delivery
 
     def run_batch(self, source: SourceT) -> Manifest:

@@ -85,7 +85,7 @@ def open_run(
     placement = Placement(settings.slots, settings.groups)
     if folders is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
-        spill = Folder(tempfile.mkdtemp(prefix="watersmeet-")) if settings.memory.watched else None
+        spill = Folder(tempfile.mkdtemp(prefix="watersmeet-"), durable=False) if settings.memory.watched else None
         checkpoint = in_memory(query, spec, placement, spill)
         return _opened(query, settings, chosen, checkpoint, spill)
     lock = CheckpointLock(folders.home)

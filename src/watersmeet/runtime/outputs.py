@@ -1,14 +1,15 @@
 """Where the results of a run go: who writes them, where they wait for the commit, and how a batch is delivered.
 
 Result files wait in a folder beside their place, under a name that readers pass over, and are moved by delivery. A
-delivery may be repeated: what was moved already stays moved.
+delivery may be repeated: what was moved already stays moved. Whoever notes down that it is done has the folders that it
+names on disk first.
 """
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from watersmeet import faults
@@ -33,45 +34,50 @@ class Outputs:
     late_target: str | None
 
     @classmethod
-    def of(cls, format: str, target: str | None, late: str | None, owner: str) -> Outputs:
+    def of(cls, format: str, target: str | None, late: str | None, owner: str, durable: bool = True) -> Outputs:
         """Results to `target` as `format`, late rows to `late`. `owner` tells runs that share a folder apart.
 
-        It must be the same whenever a run is started again, however its checkpoint is spelled.
+        It must be the same whenever a run is started again, however its checkpoint is spelled. `durable`: what is
+        delivered is to survive a power loss.
         """
-        late_waiting = None if late is None else _waiting_folder(late, owner)
+        late_waiting = None if late is None else _waiting_folder(late, owner, durable)
         if format == "noop" or target is None:
             return cls(CountedResults(), None, None, late_waiting, late)
-        waiting = _waiting_folder(target, owner)
+        waiting = _waiting_folder(target, owner, durable)
         return cls(ParquetResults(waiting), waiting, target, late_waiting, late)
 
     @classmethod
     def waiting_only(cls, waiting: Folder, late: str | None, owner: str) -> Outputs:
         """Results stay in `waiting`, for somebody else to deliver from."""
-        late_waiting = None if late is None else _waiting_folder(late, owner)
+        late_waiting = None if late is None else _waiting_folder(late, owner, waiting.durable)
         return cls(ParquetResults(waiting), waiting, None, late_waiting, late)
 
     @property
     def waiting_folders(self) -> tuple[Folder, ...]:
         return tuple(folder for folder in (self.waiting, self.late_waiting) if folder is not None)
 
-    def deliver(self, delivery: Delivery) -> None:
-        """Move the files of a committed batch to where readers find them."""
+    def deliver(self, delivery: Delivery) -> list[Folder]:
+        """Move the files of a committed batch to where readers find them; the folders that they have come to."""
         faults.reach("before-delivery")
+        folders = []
         if self.waiting is not None and self.target is not None:
-            _publish(self.waiting, delivery.results, self.target)
+            folders += _publish(self.waiting, delivery.results, self.target)
         if self.late_waiting is not None and self.late_target is not None:
-            _publish(self.late_waiting, delivery.late_files, self.late_target)
+            folders += _publish(self.late_waiting, delivery.late_files, self.late_target)
         faults.reach("after-delivery")
+        return folders
 
 
-def _waiting_folder(target: str, owner: str) -> Folder:
-    return Folder(Folder(target).path(f"{WAITING}-{zlib.crc32(owner.encode()):08x}"))
+def _waiting_folder(target: str, owner: str, durable: bool) -> Folder:
+    return Folder(Folder(target).path(f"{WAITING}-{zlib.crc32(owner.encode()):08x}"), durable=durable)
 
 
-def _publish(waiting: Folder, names: Iterable[str], target: str) -> None:
+def _publish(waiting: Folder, names: Sequence[str], target: str) -> list[Folder]:
     """Move files that still wait. One that does not has been moved before: nothing else takes it from there, and where
     it is by now is its readers' affair."""
     for name in names:
         if waiting.exists(name):
             waiting.move_out(name, os.path.join(target, name))
             faults.reach("in-delivery")
+    # One that was moved before may have been moved by a process that was killed, and not be on disk either.
+    return [Folder(target, durable=waiting.durable)] if names else []

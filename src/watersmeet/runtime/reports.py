@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName, SegmentId
 from watersmeet.model.routing import GroupRange
@@ -28,6 +29,7 @@ class StreamReport:
     late_files: tuple[str, ...] = ()
     files: tuple[tuple[str, int], ...] = ()  # with the time that each was modified
     ignored_before_us: int = 0  # from now on, files that are older are passed over
+    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of the files with late rows
 
     def plus(self, other: StreamReport) -> StreamReport:
         """Both parts together."""
@@ -42,6 +44,7 @@ class StreamReport:
             late_files=self.late_files + other.late_files,
             files=self.files + other.files,
             ignored_before_us=max(self.ignored_before_us, other.ignored_before_us),
+            sums={**self.sums, **other.sums},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -50,7 +53,7 @@ class StreamReport:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamReport:
         files = tuple((name, time) for name, time in data["files"])
-        return cls(**{**data, "late_files": tuple(data["late_files"]), "files": files})
+        return cls(**{**data, "late_files": tuple(data["late_files"]), "files": files, "sums": sums_from_json(data)})
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class TaskReport:
     released: tuple[tuple[SegmentId, tuple[GroupRange, ...]], ...] = ()
     scratch: tuple[SegmentId, ...] = ()  # segments that were for this batch alone
     results: tuple[str, ...] = ()
+    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of the results
     rows_out: int = 0
     joins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # rows in and out, by what people call them
     rows: Mapping[str, int] = field(default_factory=dict)  # that entered, by query input
@@ -85,6 +89,7 @@ class TaskReport:
                 "released": tuple((name, ranges_from_json(groups)) for name, groups in data["released"]),
                 "scratch": tuple(data["scratch"]),
                 "results": tuple(data["results"]),
+                "sums": sums_from_json(data),
                 "pairs": tuple(map(PairCounts.from_json, data["pairs"])),
                 "groups": {operator: GroupObservation.from_json(seen) for operator, seen in data["groups"].items()},
             }

@@ -15,7 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet import faults
+from watersmeet.model.file_sums import FileSum
 from watersmeet.state.files import Folder
+from watersmeet.state.summed import SummedSink
+from watersmeet.state.syncing import begin_sync
 
 ROW_GROUP_ROWS = 1 << 20
 
@@ -28,26 +31,28 @@ class ParquetResults:
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
-    ) -> tuple[list[str], int]:
+    ) -> tuple[dict[str, FileSum], int]:
         faults.reach("before-result")
         rest = iter(batches)
         first = next(rest, None)
         # The first batch leaves a file even if it is empty, so that the output folder has a schema.
         if first is None and (batch > 0 or slot > 0):
-            return [], 0
+            return {}, 0
         name = f"part-{batch:08d}-{slot:04d}-{uuid.uuid4().hex[:12]}.parquet"
         rows = 0
+        summed = SummedSink()
 
         def fill(sink: Any) -> None:
             nonlocal rows
-            with pa.PythonFile(sink, mode="w") as out, parquet_writer(out, schema) as writer:
+            with pa.PythonFile(summed.into(sink), mode="w") as out, parquet_writer(out, schema) as writer:
                 for chunk in _all(first, rest):
                     writer.write_batch(chunk, row_group_size=ROW_GROUP_ROWS)
                     rows += chunk.num_rows
 
         self.folder.write(name, fill, midway="in-result")
+        begin_sync(self.folder, name)
         faults.reach("after-result")
-        return [name], rows
+        return {name: summed.sum}, rows
 
 
 def _all(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,19 +81,21 @@ class CountedResults:
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
-    ) -> tuple[list[str], int]:
-        return [], sum(chunk.num_rows for chunk in batches)
+    ) -> tuple[dict[str, FileSum], int]:
+        return {}, sum(chunk.num_rows for chunk in batches)
 
 
-def write_late(folder: Folder, rows: pa.RecordBatch, stream: str, batch: int) -> str:
-    """Write late rows of a stream to the waiting folder; the name of the file."""
+def write_late(folder: Folder, rows: pa.RecordBatch, stream: str, batch: int) -> dict[str, FileSum]:
+    """Write late rows of a stream to the waiting folder; the file, by name."""
     faults.reach("before-late")
     name = f"late-{stream}-{batch:08d}-{uuid.uuid4().hex[:12]}.parquet"
+    summed = SummedSink()
 
     def fill(sink: Any) -> None:
-        with pa.PythonFile(sink, mode="w") as out, parquet_writer(out, rows.schema) as writer:
+        with pa.PythonFile(summed.into(sink), mode="w") as out, parquet_writer(out, rows.schema) as writer:
             writer.write_batch(rows)
 
     folder.write(name, fill)
+    begin_sync(folder, name)
     faults.reach("after-late")
-    return name
+    return {name: summed.sum}

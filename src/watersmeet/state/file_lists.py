@@ -6,13 +6,13 @@ A manifest would grow with every file, and each snapshot with it. So names move 
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Container, Iterable, Iterator
 
 from watersmeet.errors import ResourceError
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest, StreamProgress
+from watersmeet.state.sealed import SEALED_FORMAT, seal, unseal
 from watersmeet.state.updates import ListFiles
 
 LISTED = 256  # names in the manifest, more than which move on to a list
@@ -42,25 +42,30 @@ class FilesRead:
         for stream, progress in manifest.streams.items():
             if len(progress.files) > LISTED:
                 joined = _alike(progress, len(progress.files))
-                files = [*(entry for name in joined for entry in self._read(name)), *progress.files]
+                lists = [entry for entry in progress.file_lists if entry[0] in joined]
+                files = [*(file for name, count in lists for file in self._read(name, count)), *progress.files]
                 kept = [(name, time) for name, time in files if time >= progress.ignored_before_us]
                 self._names[stream] -= {name for name, time in files if time < progress.ignored_before_us}
                 list_name = f"{uuid.uuid4().hex}.json"
                 if self._folder is not None:
-                    self._folder.put_if_absent(list_name, json.dumps(kept).encode())
+                    self._folder.put_if_absent(list_name, seal({"format": SEALED_FORMAT, "files": kept}))
                 yield ListFiles(stream, list_name, len(kept), len(progress.files), tuple(joined))
 
     def _load(self, progress: StreamProgress) -> Iterator[tuple[str, int]]:
         yield from progress.files
-        for name, _ in progress.file_lists:
-            yield from self._read(name)
+        for name, count in progress.file_lists:
+            yield from self._read(name, count)
 
-    def _read(self, name: str) -> list[tuple[str, int]]:
+    def _read(self, name: str, count: int) -> list[tuple[str, int]]:
         if self._folder is None:
             return []
         try:
-            return [(file, time) for file, time in json.loads(self._folder.read(name))]
-        except (FileNotFoundError, ValueError, TypeError) as error:
+            content, _ = unseal(self._folder.read(name))
+            files = content if isinstance(content, list) else content["files"]  # a list alone, in format 3
+            if len(files) != count:
+                raise ValueError(f"it names {len(files)} files, and the manifest says {count}")
+            return [(file, time) for file, time in files]
+        except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
             raise ResourceError(
                 f'the list "{name}" of files that were read is missing or damaged',
                 detail=f"{self._folder.path(name)}: {error}.",

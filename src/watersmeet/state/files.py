@@ -4,6 +4,10 @@ A plain path (or a `file:` address) is handled by the operating system: writes g
 `put_if_absent` is atomic (a hard link), reads are memory-mapped. Any other address goes through `pyarrow.fs`; there,
 reads go through a local cache folder, and `put_if_absent` looks before it writes, which is enough for a single writer.
 
+What a `durable` folder on a local disk holds is to survive a power loss: `put_if_absent` and `make` have what they made
+on disk when they return. `write` does not, nor `move_out`: whoever refers to their files has them on disk first, all of
+a batch at once (`state/syncing.py`).
+
 Never overwrites a file that exists under its final name. An error of the disk becomes a `ResourceError` that names the
 file, and the half-written temporary file is removed.
 """
@@ -27,7 +31,7 @@ import pyarrow.fs as pafs
 from watersmeet import faults
 from watersmeet.errors import ResourceError, StateConflictError
 
-_TEMPORARY = ".tmp-"
+TEMPORARY = ".tmp-"
 
 
 def is_local(address: str) -> bool:
@@ -46,15 +50,19 @@ def local_path(address: str) -> str:
 
 def is_temporary(name: str) -> bool:
     """Whether a file of this name is one that a write left behind when its process was killed."""
-    return name.startswith(_TEMPORARY)
+    return name.startswith(TEMPORARY)
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder at `address`. `cache` is a local folder for copies of remote files (or of local ones, if given)."""
+    """A folder at `address`. `cache` is a local folder for copies of remote files (or of local ones, if given).
+
+    `durable`: what is in it is to survive a power loss, and not only the end of the process.
+    """
 
     address: str
     cache: str | None = None
+    durable: bool = True
 
     def __post_init__(self) -> None:
         # Resolved once, where it is made: a task on another machine has another current folder.
@@ -76,6 +84,8 @@ class Folder:
         if self.local:
             with disk_errors("create folder", self.path()):
                 os.makedirs(self.path(), exist_ok=True)
+                if self.durable:
+                    _sync_parents(self.path())
         else:
             filesystem, path = self._remote()
             filesystem.create_dir(path, recursive=True)
@@ -90,7 +100,7 @@ class Folder:
             with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
                 fill(stream)
             return
-        temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
+        temporary = self.path(f"{TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
             with disk_errors("write", self.path(name)):
                 with open(temporary, "wb") as stream:
@@ -103,8 +113,13 @@ class Folder:
                 os.unlink(temporary)
             raise
 
-    def put_if_absent(self, name: str, data: bytes, midway: str | None = None) -> None:
-        """Write `data` as the file `name`, on disk before it shows, or raise `StateConflictError` if there is one."""
+    def put_if_absent(
+        self, name: str, data: bytes, midway: str | None = None, sync: Callable[[str], None] | None = None
+    ) -> None:
+        """Write `data` as the file `name`, on disk before it shows, or raise `StateConflictError` if there is one.
+
+        `sync` gets the path of a file to have on disk; it may do the same for others, all at once.
+        """
         conflict = StateConflictError(f'"{name}" exists already', detail=f"In {self.path()}.")
         if not self.local:
             filesystem, path = self._remote(name)
@@ -113,23 +128,33 @@ class Folder:
             with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
                 stream.write(data)
             return
-        temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
+        temporary = self.path(f"{TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
             with disk_errors("write", self.path(name)):
                 with open(temporary, "wb") as stream:
                     stream.write(data)
-                    stream.flush()
-                    os.fsync(stream.fileno())
+                if self.durable:
+                    (sync or sync_file)(temporary)
                 if midway:
                     faults.reach(midway)
                 try:
                     os.link(temporary, self.path(name))
                 except FileExistsError:
                     raise conflict from None
-                _sync_folder(self.path())
+                if self.durable:
+                    self._sync_new(name)
         finally:
             with suppress(OSError):
                 os.unlink(temporary)
+
+    def _sync_new(self, name: str) -> None:
+        """Have the name on disk, or take it back: what may be gone after a power loss must not be seen before one."""
+        try:
+            sync_folder(self.path())
+        except OSError:
+            with suppress(OSError):
+                os.unlink(self.path(name))
+            raise
 
     def read(self, name: str) -> bytes:
         if self.local:
@@ -155,7 +180,7 @@ class Folder:
         copy = self._copy(name)
         if not os.path.exists(copy):
             content = self.read(name)
-            temporary = f"{copy}{_TEMPORARY}{uuid.uuid4().hex[:12]}"
+            temporary = f"{copy}{TEMPORARY}{uuid.uuid4().hex[:12]}"
             try:
                 with disk_errors("write", copy):
                     os.makedirs(os.path.dirname(copy), exist_ok=True)
@@ -209,12 +234,34 @@ class Folder:
                 filesystem.delete_file(path)
 
 
-def _sync_folder(path: str) -> None:
+def sync_file(path: str) -> None:
+    """Have the contents of a file on disk, whoever wrote them."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_folder(path: str) -> None:
+    """Have the names in a folder on disk, as far as its filesystem can be asked for that."""
+    try:
+        sync_file(path)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+
+
+def _sync_parents(path: str) -> None:
+    """Have a folder on disk, and those above it: any of them may be new, of this run or of one that was killed."""
+    device = os.stat(path).st_dev
+    while True:
+        with suppress(PermissionError):  # one that we cannot read is none that we made
+            sync_folder(path)
+        parent = os.path.dirname(path)
+        if parent == path or os.stat(parent).st_dev != device:
+            return
+        path = parent
 
 
 @contextmanager

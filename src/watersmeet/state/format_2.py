@@ -33,7 +33,8 @@ from watersmeet.plan.tree import Join, parse_tree, shared_keys
 from watersmeet.state.files import Folder
 from watersmeet.state.identity import digest_2, identify, refuse_other_query
 from watersmeet.state.manifest import FORMAT, Manifest, QueryIdentity, Track
-from watersmeet.state.table import corruption, decode, drop_before, encode, table_folders, table_numbers, version_name
+from watersmeet.state.sealed import seal
+from watersmeet.state.table import corruption, decode, drop_before, table_folders, table_numbers, version_name
 
 OLD = 2
 MOST_ROUTES = 5_000  # ways to route joins that are tried
@@ -49,7 +50,7 @@ def upgrade_from_2(root: Folder, query: Query) -> None:
         refuse_other_query(kept, asked)
     plan = _find_plan(query, old)
     manifest = Manifest.from_json(old.present(plan))
-    snapshots.put_if_absent(version_name(manifest.version), encode(manifest.to_json()))
+    snapshots.put_if_absent(version_name(manifest.version), seal(manifest.to_json()))
     drop_before(manifest.version, versions, snapshots)
 
 
@@ -103,7 +104,7 @@ class _Replayed:
     def __init__(self, versions: Folder, snapshots: Folder) -> None:
         numbers = table_numbers(versions)
         newest = max(table_numbers(snapshots))
-        self.data: dict[str, Any] = decode(snapshots, version_name(newest), OLD)
+        self.data, _ = decode(snapshots, version_name(newest), OLD, OLD)
         with corruption(snapshots, version_name(newest)):
             self.segments = {entry["id"]: _segment(entry) for entry in self.data["segments"]}
             self.figures = {
@@ -115,7 +116,7 @@ class _Replayed:
                 for operator, groups in self.data["closed"].items()
             }
         for number in sorted(n for n in numbers if n > newest):
-            content = decode(versions, version_name(number), OLD)
+            content, _ = decode(versions, version_name(number), OLD, OLD)
             with corruption(versions, version_name(number)):
                 self.data["version"] = number
                 for update in content["updates"]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupFigures
 from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName
 from watersmeet.model.placement import Placement
@@ -18,7 +19,7 @@ from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.segment_table import SegmentTable
 
-FORMAT = 3
+FORMAT = 4
 ANSWERS = "answers"  # the role of the track whose results are emitted
 
 
@@ -109,10 +110,18 @@ class Delivery:
     round: int
     results: tuple[str, ...] = ()
     late_files: tuple[str, ...] = ()
+    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of these files; format 3 had none
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Delivery:
-        return cls(**{**data, "results": tuple(data["results"]), "late_files": tuple(data["late_files"])})
+        return cls(
+            **{
+                **data,
+                "results": tuple(data["results"]),
+                "late_files": tuple(data["late_files"]),
+                "sums": sums_from_json(data),
+            }
+        )
 
 
 @dataclass(frozen=True)

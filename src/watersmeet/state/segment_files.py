@@ -30,6 +30,8 @@ from watersmeet.model.routing import Slice
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.state.files import Folder
+from watersmeet.state.summed import SummedSink
+from watersmeet.state.syncing import begin_sync
 
 FORMAT = 1
 DIRECTORY_FIELD = "#d"
@@ -140,32 +142,6 @@ def _with_directory(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.append_column(DIRECTORY_FIELD, pa.array(column))
 
 
-class _Summed:
-    """A sink that keeps the CRC-32 and the length of what passes through it to another."""
-
-    def __init__(self) -> None:
-        self.sink: Any = None
-        self.crc32 = 0
-        self.length = 0
-        self.closed = False
-
-    def write(self, data: Any) -> int:
-        view = memoryview(data)
-        self.crc32 = zlib.crc32(view, self.crc32)
-        self.length += view.nbytes
-        self.sink.write(view)
-        return view.nbytes
-
-    def tell(self) -> int:
-        return self.length
-
-    def flush(self) -> None:
-        self.sink.flush()
-
-    def close(self) -> None:
-        """The owner of the sink closes it."""
-
-
 class FileSegments:
     """Writes and reads the segments of a checkpoint. Close it when the run ends.
 
@@ -180,17 +156,21 @@ class FileSegments:
         entry = describe_segment(batch, state, slice_, number, SegmentId(f"{number:08d}-{uuid.uuid4().hex[:16]}"))
         header = json.dumps({"format": FORMAT, "state": state.name}).encode()
         content = _with_directory(batch).replace_schema_metadata({_METADATA_KEY: header})
-        summed = _Summed()
+        summed = SummedSink()
 
         def fill(sink: Any) -> None:
-            summed.sink = sink
-            with pa.PythonFile(summed, mode="w") as out, pa.ipc.new_file(out, content.schema) as writer:
+            with pa.PythonFile(summed.into(sink), mode="w") as out, pa.ipc.new_file(out, content.schema) as writer:
                 writer.write_batch(content)
 
         faults.reach("before-segment")
         self.folder.write(file_name(entry.id), fill, midway="in-segment")
         faults.reach("after-segment")
-        return replace(entry, bytes=summed.length, crc32=summed.crc32)
+        size, crc32 = summed.sum
+        return replace(entry, bytes=size, crc32=crc32)
+
+    def sync_soon(self, segment: Segment) -> None:
+        """A version will refer to a file that was written: let it be on its way to the disk."""
+        begin_sync(self.folder, file_name(segment.file))
 
     def read(self, segment: Segment) -> Indexed:
         path = self.folder.path(file_name(segment.file))
@@ -263,6 +243,9 @@ class MemorySegments:
         entry = describe_segment(batch, state, slice_, number, SegmentId(uuid.uuid4().hex))
         self._rows[entry.id] = Indexed.of(batch)
         return entry
+
+    def sync_soon(self, segment: Segment) -> None:
+        """There is nothing to be on a disk."""
 
     def read(self, segment: Segment) -> Indexed:
         return self._rows[segment.file]

@@ -4,6 +4,7 @@ Under a checkpoint lie
 
     state/versions/00000000000000000007.json    the updates that lead from version 6 to version 7
     state/snapshots/00000000000000000000.json   a whole manifest: version 0, and later ones now and then
+    state/head                                  which version was committed last, as a witness (`state/head.py`)
     state/segments/..                           what the manifests point to
     state/results/..                            result files that wait for delivery
 
@@ -11,13 +12,15 @@ Under a checkpoint lie
 `StateConflictError`. Opening reads the newest snapshot and the versions after it. Every file carries a format number; a
 newer one than ours is refused, and an older one is brought up to date when its run is started (`state/format_2.py`). A
 run without a checkpoint uses the same table with nothing written down.
+
+Files carry checksums (`state/sealed.py`), and each version the digest of the one that it follows: what is damaged, or
+not the file that was committed, or missing, is refused. Files of format 3 have neither, and are read as they are.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -26,10 +29,14 @@ from watersmeet import faults
 from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId
 from watersmeet.state.files import Folder, is_temporary
+from watersmeet.state.head import HEAD, Head, read_head, write_head
 from watersmeet.state.manifest import FORMAT, Manifest
+from watersmeet.state.sealed import SEALED_FORMAT, digest_of, seal, unseal
 from watersmeet.state.segment_files import newer_format
+from watersmeet.state.syncing import sync_files
 from watersmeet.state.updates import Draft, Update, apply, apply_all, update_from_json, update_to_json
 
+OLDEST_FORMAT = 3  # that is read as it is
 SNAPSHOT_EVERY = 20
 # Versions that stay readable behind the newest one: for inspection, and for a reader that is a little behind.
 VERSIONS_KEPT = 5
@@ -80,6 +87,7 @@ class Table:
         self.recent: deque[Manifest] = deque([manifest], maxlen=self.versions_kept)
         self._entries = Counter(segment.file for segment in manifest.segments.values())  # of each file
         self._dropped: deque[tuple[int, SegmentId]] = deque()  # files without an entry, and the version that did it
+        self._unsynced: dict[Folder, set[str]] = {}
 
     def commit(
         self, requirements: Sequence[Requirement], updates: Sequence[Update], consequences: Consequences = none
@@ -96,6 +104,7 @@ class Table:
                 apply(update, draft)
             following = draft.finish()
         self._store(following, [*updates, *more])
+        self._unsynced = {}
         self.manifest = following
         self.recent.append(following)
         for file, change in draft.segments.files.items():
@@ -104,6 +113,11 @@ class Table:
                 del self._entries[file]
                 self._dropped.append((following.version, file))
         return following
+
+    def sync_first(self, files: Mapping[Folder, Iterable[str]]) -> None:
+        """Have these files of each folder on disk before the next version is; see `sync_files`."""
+        for folder, names in files.items():
+            self._unsynced.setdefault(folder, set()).update(names)
 
     def pop_dropped(self) -> list[SegmentId]:
         """The files that no version kept refers to any more, each told once."""
@@ -128,9 +142,11 @@ class FileTable(Table):
 
     def __init__(self, root: Folder, manifest: Manifest) -> None:
         super().__init__(manifest)
+        self.root = root
         self.versions, self.snapshots = table_folders(root)
         self._last_snapshot = max(table_numbers(self.snapshots), default=manifest.version)
         self._snapshot_bytes = 0
+        self._digest: str | None = None  # of the newest version
         self._log_bytes = 0  # of the versions since the last snapshot, as far as this process wrote them
 
     @classmethod
@@ -138,36 +154,49 @@ class FileTable(Table):
         for folder in table_folders(root):
             folder.make()
         table = cls(root, manifest)
-        table.snapshots.put_if_absent(version_name(manifest.version), encode(manifest.to_json()))
+        content = seal(manifest.to_json())
+        table.snapshots.put_if_absent(version_name(manifest.version), content)
+        table._set_head(manifest.version, content)
         return table
 
     @classmethod
     def open(cls, root: Folder) -> FileTable | None:
         """The table at `root` at its newest version; None if there is none."""
-        recent = deque(read_versions(root), maxlen=cls.versions_kept)
+        recent = deque(_read_log(root), maxlen=cls.versions_kept)
         if not recent:
             return None
-        table = cls(root, recent[-1])
-        table.recent = recent
+        manifest, digest = recent[-1]
+        table = cls(root, manifest)
+        table.recent = deque((manifest for manifest, _ in recent), maxlen=cls.versions_kept)
+        table._digest = digest
         return table
 
     def leftovers(self) -> list[tuple[Folder, str]]:
-        folders = (self.versions, self.snapshots)
+        folders = (self.root, self.versions, self.snapshots)
         return [(folder, name) for folder in folders for name in folder.names() if is_temporary(name)]
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
-        content = encode(
+        content = seal(
             {
                 "format": FORMAT,
                 "version": manifest.version,
                 "batch": manifest.last_batch,
+                "after": self._digest,
                 "updates": [update_to_json(update) for update in updates],
             }
         )
         faults.reach("before-commit")
-        self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit")
+        self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit", sync=self._sync)
         faults.reach("after-commit")
         self._log_bytes += len(content)
+        self._set_head(manifest.version, content)
+
+    def _set_head(self, version: int, content: bytes) -> None:
+        self._digest = digest_of(content)
+        write_head(self.root, version, self._digest)
+
+    def _sync(self, path: str) -> None:
+        sync_files(self._unsynced, also=[path])
 
     def snapshot_if_due(self) -> None:
         """Write a snapshot when the versions since the last one weigh as much as it does, and are enough for one.
@@ -179,7 +208,7 @@ class FileTable(Table):
         if version - self._last_snapshot < SNAPSHOT_EVERY or self._log_bytes < self._snapshot_bytes:
             return
         faults.reach("before-snapshot")
-        content = encode(self.manifest.to_json())
+        content = seal({**self.manifest.to_json(), "digest": self._digest})
         self.snapshots.put_if_absent(version_name(version), content)
         self._last_snapshot = version
         self._snapshot_bytes, self._log_bytes = len(content), 0
@@ -197,7 +226,7 @@ def drop_before(floor: int, *folders: Folder) -> None:
 
 
 def table_folders(root: Folder) -> tuple[Folder, Folder]:
-    return Folder(root.path("versions")), Folder(root.path("snapshots"))
+    return Folder(root.path("versions"), durable=root.durable), Folder(root.path("snapshots"), durable=root.durable)
 
 
 def version_name(version: int) -> str:
@@ -208,20 +237,16 @@ def table_numbers(folder: Folder) -> list[int]:
     return [int(name[:20]) for name in folder.names() if name.endswith(".json") and name[:20].isdigit()]
 
 
-def encode(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, separators=(",", ":")).encode()
-
-
-def decode(folder: Folder, name: str, known_format: int) -> dict[str, Any]:
-    """The content of a file of the table, which must be of this format."""
+def decode(folder: Folder, name: str, oldest: int, newest: int) -> tuple[dict[str, Any], str]:
+    """The content of a file of the table, which must be of one of these formats, and its digest."""
     with corruption(folder, name):
-        content: dict[str, Any] = json.loads(folder.read(name))
+        content, digest = unseal(folder.read(name))
         found = content["format"]
-    if not isinstance(found, int) or found > known_format:
-        raise newer_format("the checkpoint", found, known_format)
-    if found < known_format:
-        raise OlderFormatError(found, known_format)
-    return content
+    if not isinstance(found, int) or found > newest:
+        raise newer_format("the checkpoint", found, newest)
+    if found < oldest:
+        raise OlderFormatError(found, newest)
+    return content, digest
 
 
 class OlderFormatError(CheckpointError):
@@ -241,7 +266,7 @@ def corruption(folder: Folder, name: str) -> Iterator[None]:
     """What cannot be made sense of in the file is its own fault."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError, InternalError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, InternalError) as error:
         match error:
             case KeyError():
                 why = f"no {error}"
@@ -258,29 +283,51 @@ def corruption(folder: Folder, name: str) -> Iterator[None]:
 
 def read_versions(root: Folder) -> Iterator[Manifest]:
     """Every version that can still be read at `root`, oldest first; none if there is no table."""
+    return (manifest for manifest, _ in _read_log(root))
+
+
+def _read_log(root: Folder) -> Iterator[tuple[Manifest, str | None]]:
+    """The versions, each with its digest, as far as that is known. Raises unless all are there, and in their places."""
     versions, snapshots = table_folders(root)
-    taken = table_numbers(snapshots)
+    head = read_head(root)  # before the folders are listed: a live run may be committing
+    taken, numbers = table_numbers(snapshots), sorted(table_numbers(versions))
+    newest = max([*taken, *numbers], default=-1)
+    if head is not None and head.version > newest:
+        raise _missing(
+            f"version {head.version} of the state is missing",
+            f"{root.path(HEAD)} says that it was committed; in {versions.path()} "
+            + (f"the newest is {newest}." if newest >= 0 else "there is none."),
+        )
+    if not taken and numbers:
+        raise _missing(
+            "the snapshot of the state is missing", f"There are versions, but no file in {snapshots.path()}."
+        )
     if not taken:
         return
     try:
-        numbers = sorted(table_numbers(versions))
         # Old files go one by one, so a snapshot may have outlived the versions that followed it.
         whole = [n for n in taken if len([v for v in numbers if v > n]) == max([n, *numbers]) - n]
-        first, content = _oldest_of_our_format(snapshots, whole or [max(taken)])
+        first, content, own_digest = _oldest_of_our_format(snapshots, whole or [max(taken)])
         with corruption(snapshots, first):
             manifest = Manifest.from_json(content)
-        yield manifest
+            _check_number(manifest.version, first)
+            # One that nothing came before stands for itself.
+            digest = content.get("digest", own_digest) if content["format"] >= SEALED_FORMAT else None
+        yield _as_committed(manifest, digest, head, snapshots), digest
         for number in [n for n in numbers if n > manifest.version]:
             if number != manifest.version + 1:
-                raise ResourceError(
+                raise _missing(
                     f"version {manifest.version + 1} of the state is missing",
-                    detail=f"There is a later version {number} in {versions.path()}.",
-                    hint="Restore the file from a backup, or start again with a new checkpoint.",
+                    f"There is a later version {number} in {versions.path()}.",
                 )
-            data = decode(versions, version_name(number), FORMAT)
+            data, own_digest = decode(versions, version_name(number), OLDEST_FORMAT, FORMAT)
             with corruption(versions, version_name(number)):
+                _check_number(data["version"], version_name(number))
+                if digest is not None and data.get("after", digest) != digest:
+                    raise ValueError("it does not follow the version before it, one of the two is another file")
                 manifest = apply_all([update_from_json(entry) for entry in data["updates"]], manifest)
-            yield manifest
+            digest = own_digest
+            yield _as_committed(manifest, digest, head, versions), digest
     except FileNotFoundError as error:
         # A live run drops old versions between our listing and our reading.
         raise StateConflictError(
@@ -288,10 +335,29 @@ def read_versions(root: Folder) -> Iterator[Manifest]:
         ) from None
 
 
-def _oldest_of_our_format(snapshots: Folder, numbers: Sequence[int]) -> tuple[str, dict[str, Any]]:
+def _missing(primary: str, detail: str) -> ResourceError:
+    return ResourceError(
+        primary, detail=detail, hint="Restore the file from a backup, or start again with a new checkpoint."
+    )
+
+
+def _check_number(found: int, name: str) -> None:
+    if version_name(found) != name:
+        raise ValueError(f"it holds version {found}")
+
+
+def _as_committed(manifest: Manifest, digest: str | None, head: Head | None, folder: Folder) -> Manifest:
+    """The manifest, unless the head says that another file was committed as this version."""
+    if head is not None and digest is not None and head.version == manifest.version and head.digest != digest:
+        with corruption(folder, version_name(manifest.version)):
+            raise ValueError("it is not the file that was committed as this version")
+    return manifest
+
+
+def _oldest_of_our_format(snapshots: Folder, numbers: Sequence[int]) -> tuple[str, dict[str, Any], str]:
     """The first snapshot to read: an upgrade leaves those of the former format behind for a moment."""
     *earlier, last = sorted(numbers)
     for number in earlier:
         with suppress(OlderFormatError):
-            return version_name(number), decode(snapshots, version_name(number), FORMAT)
-    return version_name(last), decode(snapshots, version_name(last), FORMAT)
+            return version_name(number), *decode(snapshots, version_name(number), OLDEST_FORMAT, FORMAT)
+    return version_name(last), *decode(snapshots, version_name(last), OLDEST_FORMAT, FORMAT)

@@ -10,11 +10,12 @@ with the updates and with the buckets of segments that they touch, not with the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import singledispatch
 from typing import Any, Protocol
 
 from watersmeet.errors import InternalError
+from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.ids import LIVE, DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
 from watersmeet.model.placement import Placement
@@ -216,10 +217,12 @@ class FinishBatch:
     batch: BatchRecord
     results: tuple[str, ...] = ()
     late_files: tuple[str, ...] = ()
+    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of these files
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FinishBatch:
-        return cls(BatchRecord(**data["batch"]), tuple(data["results"]), tuple(data["late_files"]))
+        batch = BatchRecord(**data["batch"])
+        return cls(batch, tuple(data["results"]), tuple(data["late_files"]), sums_from_json(data))
 
 
 @dataclass(frozen=True)
@@ -444,7 +447,8 @@ def _(update: FinishBatch, draft: Draft) -> None:
             detail="Batches are committed in order, each exactly once.",
         )
     number: DeliveryId = draft.get("next_delivery")
-    draft.undelivered += (Delivery(number, batch.number, batch.round, update.results, update.late_files),)
+    results, late = update.results, update.late_files
+    draft.undelivered += (Delivery(number, batch.number, batch.round, results, late, update.sums),)
     draft.set(
         batch=batch,
         next_delivery=DeliveryId(number + 1),

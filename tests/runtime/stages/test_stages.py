@@ -14,6 +14,7 @@ from watersmeet.errors import InternalError
 from watersmeet.kernel.rows import concat
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.bounds import Bounds
+from watersmeet.model.file_sums import FileSum
 from watersmeet.model.ids import LIVE
 from watersmeet.model.routing import union_ranges
 from watersmeet.model.segments import Segment
@@ -33,10 +34,10 @@ class Results:
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, number: int, slot: int
-    ) -> tuple[list[str], int]:
+    ) -> tuple[dict[str, FileSum], int]:
         made = [row for piece in batches for row in piece.to_pylist()]
         self.rows += made
-        return [f"result-{number}-{slot}"] if made else [], len(made)
+        return {f"result-{number}-{slot}": (0, 0)} if made else {}, len(made)
 
 
 def run(task: Task, arrived: Arrived, slot: int = 0, results: Results | None = None) -> Outcome:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from watersmeet import faults
 from watersmeet.kernel.prepare import cut, prepare, split_late
 from watersmeet.kernel.rows import concat
+from watersmeet.model.file_sums import FileSum
 from watersmeet.plan.physical import PhysicalPlan, Stage
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
@@ -22,8 +23,10 @@ from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.runtime.results import write_late
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
+from watersmeet.runtime.written import Sync, files_of_tasks, late_files_of
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import Segments
+from watersmeet.state.syncing import sync_files
 
 SourceBatches = Mapping[str, SourceBatch]  # by stream
 
@@ -32,13 +35,19 @@ class LocalExecutor:
     """Runs all stages over threads. Close it afterwards."""
 
     def __init__(
-        self, plan: PhysicalPlan, segments: Segments, results: ResultWriter, late: Folder | None = None
+        self,
+        plan: PhysicalPlan,
+        segments: Segments,
+        results: ResultWriter,
+        late: Folder | None = None,
+        sync: Sync = sync_files,
     ) -> None:
         keep_freed_memory()
         self._plan = plan
         self._segments = segments
         self._results = results
         self._late = late
+        self._sync = sync
         self._schemas = {entry.stream.name: entry.stream.schema for entry in plan.query.inputs}
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="slot")
 
@@ -59,6 +68,7 @@ class LocalExecutor:
                 for notice in outcome.notices:
                     notices = arrived[notice.stage, notice.slot].notices
                     notices.setdefault(notice.segment.state, []).append(notice.segment)
+        self._sync(files_of_tasks(tasks, self._segments, self._results) | late_files_of(streams, self._late))
         return streams, tasks
 
     def _prepare_all(
@@ -80,16 +90,17 @@ class LocalExecutor:
     ) -> tuple[StreamReport, dict[int, pa.RecordBatch]]:
         rows = concat(batch.rows, self._schemas[stream])
         split = split_late(rows, context.times[stream], context.watermarks_us[stream])
-        late_files: tuple[str, ...] = ()
+        late_files: dict[str, FileSum] = {}
         if split.late is not None and self._late is not None:
-            late_files = (write_late(self._late, split.late, stream, context.batch),)
+            late_files = write_late(self._late, split.late, stream, context.batch)
         report = StreamReport(
             stream=stream,
             rows=rows.num_rows,
             late=split.late.num_rows if split.late is not None else 0,
             newest_us=split.newest_us,
             oldest_us=split.oldest_us,
-            late_files=late_files,
+            late_files=tuple(late_files),
+            sums=late_files,
             files=tuple(zip(batch.files, batch.modified_us, strict=True)),
             ignored_before_us=batch.ignored_before_us,
         )
@@ -116,10 +127,10 @@ class MemoryResults:
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
-    ) -> tuple[list[str], int]:
+    ) -> tuple[dict[str, FileSum], int]:
         rows = list(batches)
         self._rows += rows
-        return [], sum(piece.num_rows for piece in rows)
+        return {}, sum(piece.num_rows for piece in rows)
 
     def pop(self) -> list[pa.RecordBatch]:
         rows, self._rows = self._rows, []

@@ -16,6 +16,7 @@ from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import FileSource
 from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
+from watersmeet.state.syncing import POWER_LOSS
 
 
 def run_job(
@@ -31,9 +32,10 @@ def run_job(
     """
     query = bind(job.query, job.streams())
     sources = _open_sources(job, query)  # a mistake shows before anything is made
-    folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint, job.run.cache)
+    durable = job.run.checkpoint is not None and job.run.durability == POWER_LOSS
+    folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint, job.run.cache, durable)
     owner = uuid.uuid4().hex if folders is None else folders.home.path()
-    outputs = Outputs.of(job.sink.format, job.sink.path, job.sink.late, owner)
+    outputs = Outputs.of(job.sink.format, job.sink.path, job.sink.late, owner, durable)
     if folders is not None:
         refuse_made_on_spark(folders)
     run = open_run(query, settings_of(job), folders, outputs.waiting_folders, note=note_to(report))

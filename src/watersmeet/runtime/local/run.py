@@ -41,7 +41,7 @@ class LocalRun:
         self.checkpoint = checkpoint
         self.controller = controller or Controller(plan, checkpoint.manifest, memory)
         self._clock = clock or WallClock()
-        self._executor = LocalExecutor(plan, checkpoint.segments, results, late)
+        self._executor = LocalExecutor(plan, checkpoint.segments, results, late, checkpoint.sync_first)
         self.driver: Driver[SourceBatches] = Driver(
             plan, checkpoint, self.controller, self._executor, deliver, report, self._clock
         )

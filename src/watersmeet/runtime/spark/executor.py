@@ -18,8 +18,10 @@ from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
+from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.sources import UnionLayout
 from watersmeet.runtime.spark.tasks import Pack, RunWave
+from watersmeet.runtime.written import Sync
 from watersmeet.state.files import Folder
 
 # In force for our own job of a batch only. One job a batch means no adaptive execution, which would run each shuffle as
@@ -32,7 +34,14 @@ JOB_SETTINGS = {
 
 class SparkExecutor:
     def __init__(
-        self, plan: PhysicalPlan, session: SparkSession, layout: UnionLayout, segments: Folder, outputs: Outputs
+        self,
+        plan: PhysicalPlan,
+        session: SparkSession,
+        layout: UnionLayout,
+        segments: Folder,
+        outputs: Outputs,
+        log: SparkLog,
+        sync: Sync,
     ) -> None:
         self._plan = plan
         # Rounds without new rows have a session of their own: what is set there is nobody else's affair.
@@ -40,6 +49,8 @@ class SparkExecutor:
         self._layout = layout
         self._segments = segments
         self._outputs = outputs
+        self._log = log
+        self._sync = sync
 
     def run(self, context: BatchContext, source: DataFrame | None) -> tuple[list[StreamReport], list[TaskReport]]:
         if source is None:
@@ -55,6 +66,8 @@ class SparkExecutor:
             cells = cells.repartitionById(context.placement.slots, "part").mapInArrow(work, CELL_SCHEMA)
         with _settings(session, JOB_SETTINGS):
             rows = cells.collect()
+        if source is not None:
+            self._sync(self._log.pop_new())
         assert all(row.stage == DRIVER for row in rows), "a cell did not reach its stage"
         reports = [read_report(bytes(row.data)) for row in rows]
         streams = [report for report in reports if isinstance(report, StreamReport)]

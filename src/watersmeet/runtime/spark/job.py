@@ -79,6 +79,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "memory": job.run.memory,
                 "cores": job.run.cores,
                 "cache": job.run.cache,
+                "durability": job.run.durability,
             }
             writer.options(**{name: value for name, value in settings.items() if value is not None})
             run = writer.trigger(**_trigger(job.run.trigger)).start()

@@ -33,6 +33,7 @@ from watersmeet.runtime.opening import OpenRun
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.spark.errors import BatchFailure, to_spark, translate
 from watersmeet.runtime.spark.executor import SparkExecutor
+from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
 
 IDLE_SECONDS = 1.0  # without a batch, after which merges may use the time
@@ -111,17 +112,20 @@ class SparkRun:
         else:
             self._driver.run_batch(frame)
 
-    def _deliver(self, delivery: Delivery) -> None:
-        self._outputs.deliver(delivery)
-        if self._function is None:
-            return
+    def _deliver(self, delivery: Delivery) -> list[Folder]:
+        folders = self._outputs.deliver(delivery)
+        if self._function is not None:
+            self._call_function(self._function, delivery)
+        return folders
+
+    def _call_function(self, function: BatchFunction, delivery: Delivery) -> None:
         schema = from_arrow_schema(self._opened.plan.query.output_schema)
         waiting = self._outputs.waiting
         assert waiting is not None, "foreachBatch is given what waits"
         paths = [waiting.path(name) for name in delivery.results]
         rows = self._session.read.schema(schema).parquet(*paths) if paths else self._session.createDataFrame([], schema)
         try:
-            self._function(rows, delivery.id)
+            function(rows, delivery.id)
         except WatersmeetError:
             raise
         except Exception as error:

@@ -18,6 +18,7 @@ from watersmeet import faults
 from watersmeet.errors import WatersmeetError
 from watersmeet.kernel.prepare import cut, prepare, split_late
 from watersmeet.kernel.rows import concat
+from watersmeet.model.file_sums import FileSum
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
 from watersmeet.runtime.reports import StreamReport
@@ -35,8 +36,10 @@ from watersmeet.runtime.spark.blobs import (
 )
 from watersmeet.runtime.spark.sources import UnionLayout
 from watersmeet.runtime.stages import Arrived, ResultWriter, run_stage
+from watersmeet.runtime.written import files_of_tasks, late_files_of
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import FileSegments
+from watersmeet.state.syncing import sync_files
 
 # Rows that are hashed, sorted and sent together: one Arrow batch as Spark hands it over, so that Python works on it
 # while the JVM converts the next. Gathering four of them first was 7 % slower (benchmarks/shuffles.py).
@@ -103,24 +106,24 @@ class Pack:
         context = self.context
         rows = concat(pieces, self.layout.schemas[stream])
         split = split_late(rows, context.times[stream], context.watermarks_us[stream])
-        late_files: tuple[str, ...] = ()
+        late_files: dict[str, FileSum] = {}
         if split.late is not None and self.late is not None:
-            late_files = (write_late(self.late, split.late, stream, context.batch),)
+            late_files = write_late(self.late, split.late, stream, context.batch)
         for leaf in context.leaves:
             if leaf.stream == stream:
                 for slot, piece in cut(prepare(split, leaf), context.placement.of(leaf.state.partitioning)):
                     yield pack(piece, slot, context.port_stage[leaf.port], leaf.port)
-        yield report_cell(
-            home,
-            StreamReport(
-                stream=stream,
-                rows=rows.num_rows,
-                late=split.late.num_rows if split.late is not None else 0,
-                newest_us=split.newest_us,
-                oldest_us=split.oldest_us,
-                late_files=late_files,
-            ),
+        report = StreamReport(
+            stream=stream,
+            rows=rows.num_rows,
+            late=split.late.num_rows if split.late is not None else 0,
+            newest_us=split.newest_us,
+            oldest_us=split.oldest_us,
+            late_files=tuple(late_files),
+            sums=late_files,
         )
+        sync_files(late_files_of([report], self.late))
+        yield report_cell(home, report)
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,9 @@ class RunWave:
 
     def _run(self, context: StageContext, slot: int, arrived: Arrived) -> Iterator[Cell]:
         try:
-            outcome = run_stage(context, slot, arrived, FileSegments(self.segments), self.results)
+            segments = FileSegments(self.segments)
+            outcome = run_stage(context, slot, arrived, segments, self.results)
+            sync_files(files_of_tasks([outcome.report], segments, self.results))
         except WatersmeetError as error:
             yield report_cell(slot, error)
             return

@@ -24,8 +24,10 @@ from watersmeet.runtime.outputs import FORMATS, Outputs
 from watersmeet.runtime.planning import PlanSettings
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
+from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.run import BatchFunction, SparkRun
 from watersmeet.runtime.spark.sources import unite
+from watersmeet.state.syncing import DURABILITIES, POWER_LOSS
 
 OPTIONS = (
     "path",
@@ -39,6 +41,7 @@ OPTIONS = (
     "plan",
     "cache",
     "latePath",
+    "durability",
 )
 
 
@@ -158,12 +161,12 @@ class StreamWriter:
         target = self._options.get("path")
         if self._function is None and self._format == "parquet" and not target:
             raise JobError("the query has no output path", hint='Set .option("path", "out"), or use foreachBatch.')
-        folders = CheckpointFolders(where, self._options.get("cache"))
+        folders = CheckpointFolders(where, self._options.get("cache"), self._durable)
         late = self._options.get("latePath")
         if self._function is not None:
             outputs = Outputs.waiting_only(folders.results, late, folders.home.path())
         else:
-            outputs = Outputs.of(self._format, target, late, folders.home.path())
+            outputs = Outputs.of(self._format, target, late, folders.home.path(), folders.durable)
         opened = open_run(
             self._query,
             self._settings(),
@@ -187,14 +190,22 @@ class StreamWriter:
         use_this_python(session)
         run = SparkRun(
             opened,
-            SparkExecutor(opened.plan, session, layout, folders.segments, outputs),
+            SparkExecutor(
+                opened.plan,
+                session,
+                layout,
+                folders.segments,
+                outputs,
+                SparkLog(folders.spark),
+                opened.checkpoint.sync_first,
+            ),
             outputs,
             self._function,
             session,
             finite=bool({"availableNow", "once"} & self._trigger.keys()),
             report=self._report,
         )
-        writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark)
+        writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark.path())
         if self._trigger:
             writer = writer.trigger(**self._trigger)
         if self._name:
@@ -227,6 +238,17 @@ class StreamWriter:
         if late is None:
             return {name: plan.stream_columns(name) for name in plan.streams}
         return {entry.stream.name: tuple(entry.stream.schema.names) for entry in self._query.inputs}
+
+    @property
+    def _durable(self) -> bool:
+        durability = self._options.get("durability", DURABILITIES[0])
+        if durability not in DURABILITIES:
+            raise JobError(
+                f'unknown durability "{durability}"',
+                detail=f"It is one of {', '.join(DURABILITIES)}.",
+                hint=did_you_mean(durability, DURABILITIES),
+            )
+        return durability == POWER_LOSS
 
     def _whole(self, name: str, default: int) -> int:
         text = self._options.get(name, str(default))

@@ -106,7 +106,11 @@ class SlotState:
 
     def _write(self, rows: pa.RecordBatch, state: State) -> None:
         if rows.num_rows:
-            self.added.append(self.segments.write(rows, state, self._owned(state), self.context.batch))
+            self._add(self.segments.write(rows, state, self._owned(state), self.context.batch))
+
+    def _add(self, segment: Segment) -> None:
+        self.added.append(segment)
+        self.segments.sync_soon(segment)
 
     def _unexpired(self, rows: pa.RecordBatch, state: State, until: int | None) -> pa.RecordBatch:
         """The rows that a future row may still need. The others go, or go cold where they are owed results."""
@@ -135,7 +139,7 @@ class SlotState:
         self, rows: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], generation: Generation
     ) -> None:
         segment = self.segments.write(rows, state, Slice(groups, self._routing(state).bounds), self.context.batch)
-        self.added.append(replace(segment, tier="cold", generation=generation))
+        self._add(replace(segment, tier="cold", generation=generation))
 
     def write_scratch(self, rows: pa.RecordBatch, state: State) -> Segment:
         """Write rows down for this batch alone: no version will list them."""

@@ -18,6 +18,7 @@ from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import merge_sorted
 from watersmeet.kernel.tally import Tally
+from watersmeet.model.file_sums import FileSum
 from watersmeet.model.ids import Label, StateName
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import PairCounts, add_pairs
@@ -40,8 +41,8 @@ class ResultWriter(Protocol):
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
-    ) -> tuple[list[str], int]:
-        """Write the rows down; the names of the files made, and the number of rows."""
+    ) -> tuple[dict[str, FileSum], int]:
+        """Write the rows down; the files made, by name, and the number of rows."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class StageTask:
         self.rows_merged = 0
         self._sent: list[Sent] = []
         self._notices: list[SegmentNotice] = []
-        self._files: list[str] = []
+        self._files: dict[str, FileSum] = {}
         self._rows_out = 0
         self._counts: dict[str, dict[str, int]] = {}
         self._statistics = GroupStatistics(context.lineage, context.watched) if context.watched else None
@@ -197,6 +198,7 @@ class StageTask:
             released=tuple(self.state.released),
             scratch=tuple(self.state.scratch),
             results=tuple(self._files),
+            sums=self._files,
             rows_out=self._rows_out,
             joins=self._counts,
             rows=self.rows,

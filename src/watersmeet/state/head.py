@@ -1,0 +1,53 @@
+"""Which version was committed last, beside the versions: so that the newest one cannot go missing unnoticed.
+
+The file `head` is written after each commit and before anything follows from it, by renaming over the former one. It is
+a witness, not an authority. It may be behind, by a process that died in between, or a power loss, as nobody waits for
+the disk: then the versions count. It may be missing or damaged: then nothing is known. It is never ahead: a version
+that it names was there before it, so if there is no such version, one was lost.
+
+On other filesystems than a local disk there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+
+from watersmeet.state.files import TEMPORARY, Folder, disk_errors
+from watersmeet.state.sealed import SEALED_FORMAT, seal, unseal
+
+HEAD = "head"
+
+
+@dataclass(frozen=True)
+class Head:
+    version: int
+    digest: str
+
+
+def write_head(root: Folder, version: int, digest: str) -> None:
+    if not root.local:
+        return
+    temporary = root.path(f"{TEMPORARY}{uuid.uuid4().hex[:12]}")
+    try:
+        with disk_errors("write", root.path(HEAD)):
+            with open(temporary, "wb") as stream:
+                stream.write(seal({"format": SEALED_FORMAT, "version": version, "digest": digest}))
+            os.replace(temporary, root.path(HEAD))
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def read_head(root: Folder) -> Head | None:
+    """What the file says; None where it says nothing that can be relied on."""
+    if not root.local:
+        return None
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        content, _ = unseal(root.read(HEAD))
+        if content["format"] == SEALED_FORMAT:
+            return Head(content["version"], content["digest"])
+    return None

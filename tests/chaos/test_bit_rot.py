@@ -1,0 +1,213 @@
+"""Bits that change on the disk, and files that go missing or change places: told, or without harm, never silent.
+
+One checkpoint with some of everything (versions, snapshots, lists of files, segments, results and late rows that wait,
+the head) is copied, damaged and gone on from, again and again. Each time either the run is refused with a message, and
+nothing wrong was delivered, or its answer is right.
+
+`WATERSMEET_BIT_FLIPS` is how many bits are flipped (`make test-bit-rot`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
+from watersmeet.model.ids import DeliveryId
+from watersmeet.runtime.outputs import Outputs
+from watersmeet.state import file_lists, table
+from watersmeet.state.manifest import Delivery
+
+FLIPS = int(os.environ.get("WATERSMEET_BIT_FLIPS", "48"))
+CASE = JoinCase(
+    {"A": ("k",), "B": ("k", "m"), "C": ("m",)}, "A.k = B.k AND B.m = C.m", 3 * SECOND, lateness_us=SECOND // 2
+)
+BATCHES, READ = 9, 7
+STREAMS = draw_streams(CASE, BATCHES, 10, 8, seed=3, late=2)
+EXPECTED = duckdb_answer(CASE, STREAMS)
+
+# Where the files of each kind lie.
+KINDS = {
+    "newest version": "ck/state/versions/*",
+    "versions": "ck/state/versions/*",
+    "snapshots": "ck/state/snapshots/*",
+    "head": "ck/state/head",
+    "lists of files": "ck/state/files/*",
+    "segments": "ck/state/segments/*",
+    "waiting results": "out/_watersmeet*/*",
+    "waiting late rows": "late/_watersmeet*/*",
+}
+
+
+class Rotten:
+    """A job that was stopped before its last delivery, and can be put back as it was."""
+
+    def __init__(self, home: Path) -> None:
+        self.job = JudgedJob.write(home / "run", CASE, run='memory = "6000"', adapt='plan = "((A B) C)"')
+        self.sound = home / "sound"
+        write_streams(CASE, STREAMS, self.job.home / "in", 0, READ)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(table, "SNAPSHOT_EVERY", 4)
+            patch.setattr(file_lists, "LISTED", 2)
+            patch.setattr(Outputs, "deliver", _stop_at(READ - 1, Outputs.deliver))
+            assert self.job.run_here("run.durability=process").code
+        write_streams(CASE, STREAMS, self.job.home / "in", READ)
+        shutil.copytree(self.job.home, self.sound)
+
+    def files(self, kind: str) -> list[Path]:
+        found = sorted(self.job.home.glob(KINDS[kind]))
+        return found[-1:] if kind == "newest version" else found
+
+    def put_back(self) -> None:
+        shutil.rmtree(self.job.home)
+        shutil.copytree(self.sound, self.job.home)
+
+    def go_on(self) -> str:
+        """What comes of it: "right", "told", or what is wrong."""
+        found = self.job.run_here("run.durability=process")
+        try:
+            answer = self.job.answer()
+        except pa.ArrowInvalid:
+            return "a result that cannot be read"
+        if found.code:
+            told = found.stderr.startswith("error: ") and "detail:" in found.stderr and "internal" not in found.stderr
+            return f"a raw error: {found.stderr}" if not told else "told" if answer <= EXPECTED else "wrong, then told"
+        wrong = difference(answer, EXPECTED)
+        return wrong or ("right" if self.job.late() == late_rows(CASE, STREAMS) else "late rows are wrong")
+
+
+def _stop_at(id_: int, deliver: Callable[[Outputs, Delivery], object]) -> Callable[[Outputs, Delivery], object]:
+    def stop(outputs: Outputs, delivery: Delivery) -> object:
+        if delivery.id >= DeliveryId(id_) and delivery.late_files and delivery.results:
+            raise RuntimeError
+        return deliver(outputs, delivery)
+
+    return stop
+
+
+@pytest.fixture(scope="module")
+def rotten(tmp_path_factory: pytest.TempPathFactory) -> Rotten:
+    return Rotten(tmp_path_factory.mktemp("rot"))
+
+
+@pytest.fixture
+def job(rotten: Rotten) -> Rotten:
+    rotten.put_back()
+    return rotten
+
+
+def flip(path: Path, draw: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    path.write_bytes(data)
+
+
+def test_undamaged(job: Rotten) -> None:
+    assert {kind: bool(job.files(kind)) for kind in KINDS} == dict.fromkeys(KINDS, True)
+    assert job.go_on() == "right"
+
+
+@pytest.mark.timeout(60 + FLIPS)
+def test_a_bit_in_any_file(rotten: Rotten) -> None:
+    draw = random.Random(1)
+    found: Counter[tuple[str, str]] = Counter()
+    for number in range(FLIPS):
+        rotten.put_back()
+        kind = list(KINDS)[number % len(KINDS)]
+        flip(draw.choice(rotten.files(kind)), draw)
+        found[kind, rotten.go_on()] += 1
+    print(f"{FLIPS} bits: {dict(found)}")
+    assert {outcome for _, outcome in found} <= {"told", "right"}
+    for kind in ("newest version", "waiting results", "waiting late rows"):
+        assert found[kind, "right"] == 0, "a file that is read, and was changed"
+
+
+def swap(one: Path, other: Path) -> None:
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+
+DAMAGES: dict[str, tuple[Callable[[Rotten], object], str]] = {
+    "the newest version is missing": (lambda job: job.files("versions")[-1].unlink(), "version "),
+    "the last three versions are missing": (
+        lambda job: [path.unlink() for path in job.files("versions")[-3:]],
+        "version ",
+    ),
+    "all versions and snapshots are missing": (
+        lambda job: [path.unlink() for path in job.files("versions") + job.files("snapshots")],
+        "version ",
+    ),
+    "all snapshots are missing": (
+        lambda job: [path.unlink() for path in job.files("snapshots")],
+        "the snapshot of the state is missing",
+    ),
+    "the newest version is an older one": (
+        lambda job: shutil.copy(job.files("versions")[-3], job.files("versions")[-1]),
+        'manifest file "',
+    ),
+    "two versions have changed places": (lambda job: swap(*job.files("versions")[-2:]), 'manifest file "'),
+    "a version is empty": (lambda job: os.truncate(job.files("versions")[-1], 0), 'manifest file "'),
+    "a list of files is cut short": (lambda job: os.truncate(job.files("lists of files")[0], 40), "the list "),
+    "a result is cut short": (lambda job: os.truncate(job.files("waiting results")[0], 40), 'the file "part-'),
+    "late rows are empty": (lambda job: os.truncate(job.files("waiting late rows")[0], 0), 'the file "late-'),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_damage_is_told_and_repair_goes_on(what: str, job: Rotten) -> None:
+    damage, primary = DAMAGES[what]
+    before = job.job.answer()
+    damage(job)
+    done = job.job.run_here()
+    assert (done.code, done.stderr.startswith(f"error: {primary}")) == (1, True), done.stderr
+    assert "detail: " in done.stderr and "hint: Restore the file from a backup" in done.stderr
+    assert job.job.answer() == before, "nothing is delivered from what is damaged"
+    shutil.rmtree(job.job.home / "ck")
+    shutil.copytree(job.sound / "ck", job.job.home / "ck")
+    for path in job.sound.glob("*/_watersmeet*/*"):
+        shutil.copy(path, job.job.home / path.relative_to(job.sound))
+    assert job.go_on() == "right"
+
+
+def test_a_version_of_another_life_is_told(job: Rotten) -> None:
+    """The newest version is sound and follows well, but it is not the one that was committed."""
+    newest = job.files("newest version")[0]
+    first = newest.read_bytes()
+    for path in sorted((job.job.home / "ck" / "state").glob("*/*.json")):
+        if path == newest:
+            path.unlink()
+    (job.job.home / "ck" / "state" / "head").unlink()
+    assert job.go_on() != "told"  # the batch is done again, with other names of files: it is told by nobody
+    assert newest.read_bytes() != first
+    newest.write_bytes(first)
+    done = job.job.run_here()
+    assert (done.code, 'manifest file "' in done.stderr) == (1, True)
+
+
+def test_a_lost_snapshot_that_is_not_needed_does_no_harm(job: Rotten) -> None:
+    assert len(job.files("snapshots")) > 1
+    job.files("snapshots")[-1].unlink()
+    assert job.go_on() == "right"
+
+
+def test_without_a_head_the_versions_count(job: Rotten) -> None:
+    """A checkpoint of format 3 has none, and a power loss may have taken it."""
+    job.files("head")[0].unlink()
+    assert job.go_on() == "right"
+
+
+def test_a_head_that_is_behind_is_passed_over(job: Rotten) -> None:
+    """A process that died between a commit and its head leaves it so."""
+    head = job.files("head")[0]
+    old = head.read_bytes()
+    assert job.go_on() == "right"
+    head.write_bytes(old)
+    assert job.go_on() == "right"
