@@ -44,9 +44,7 @@ def sync_files(files: Mapping[Folder, Iterable[str]], also: Iterable[str] = ()) 
     folders = {folder: list(names) for folder, names in files.items() if folder.durable and folder.local}
     paths = [*(folder.path(name) for folder, names in folders.items() for name in names), *also]
     with _turn:
-        under_way = {
-            path: _begun.pop(path) if path in _begun else _threads().submit(sync_file, path) for path in paths
-        }
+        under_way = {path: _begun.pop(path) if path in _begun else _threads().submit(sync_file, path) for path in paths}
     for path, work in under_way.items():
         with disk_errors("sync", path):
             work.result()
