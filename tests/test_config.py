@@ -173,10 +173,11 @@ def with_stream(line: str) -> str:
         pytest.param(with_run("slots = 0"), '"slots" in [run] is 0', "1 or more", id="no slots"),
         pytest.param(
             with_run("slots = 4\ngroups = 3"),
-            "there are fewer groups than slots",
-            "groups = 3 and slots = 4",
+            "4 slots cannot share 3 groups",
+            "one group for each slot",
             id="fewer groups than slots",
         ),
+        pytest.param(with_run("groups = 65537"), "65,537 groups are too many", "65,536", id="too many groups"),
         pytest.param(with_run('memory = "lots"'), 'memory "lots" is not a size', "512MB", id="memory"),
         pytest.param(with_run("memory = -1"), 'memory "-1" is not a size', "positive", id="negative memory"),
         pytest.param(with_run("memory = 1.5"), '"memory" in [run] is a number', "1.5", id="fractional memory"),

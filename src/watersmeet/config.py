@@ -26,6 +26,7 @@ from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, ForcedStep, MemorySettings, parse_step
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.types import parse_schema
+from watersmeet.model.placement import check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream
@@ -330,12 +331,7 @@ def _read_run(section: _Section) -> RunConfig:
         cache=section.text("cache"),
         durability=section.choice("durability", DURABILITIES, RunConfig.durability),
     )
-    if run.groups < run.slots:
-        raise JobError(
-            "there are fewer groups than slots",
-            detail=f"[run] has groups = {run.groups} and slots = {run.slots}; every slot needs a group of its own.",
-            hint=f"The default is groups = {RunConfig.groups}; many times the slots is best.",
-        )
+    check_slots(run.slots, run.groups)
     if run.runtime == "spark" and run.checkpoint is None:
         raise section.lacks(
             "checkpoint",
