@@ -197,6 +197,13 @@ def with_stream(line: str) -> str:
             id="late",
         ),
         pytest.param(
+            with_stream('lateness = "100000000000 days"'),
+            'lateness of stream "A" "100000000000 days" is too long',
+            "999999999 days",
+            id="late for ever",
+        ),
+        pytest.param(with_run(f'memory = "{"9" * 400}TB"'), 'memory "999', "512MB", id="endless memory"),
+        pytest.param(
             with_run('runtime = "sprak"'), 'unknown runtime "sprak" in [run]', 'Did you mean "spark"?', id="runtime"
         ),
         pytest.param(
