@@ -173,9 +173,31 @@ def with_stream(line: str) -> str:
         pytest.param(with_run("slots = 0"), '"slots" in [run] is 0', "1 or more", id="no slots"),
         pytest.param(
             with_run("slots = 4\ngroups = 3"),
-            "there are fewer groups than slots",
-            "groups = 3 and slots = 4",
+            "4 slots cannot share 3 groups",
+            "one group for each slot",
             id="fewer groups than slots",
+        ),
+        pytest.param(with_run("groups = 65537"), "65,537 groups are too many", "65,536", id="too many groups"),
+        pytest.param(MINIMAL.replace('"out"', '""'), '"path" in [sink] is empty', '"."', id="empty output"),
+        pytest.param(MINIMAL.replace('"ck"', '" "'), '"checkpoint" in [run] is empty', '"."', id="empty checkpoint"),
+        pytest.param(MINIMAL.replace('"in/A"', '""'), '"path" in [streams.A] is empty', '"."', id="empty input"),
+        pytest.param(
+            MINIMAL.replace('"out"', '"in/../in/A/"'),
+            'folder "in/../in/A/" is for stream "A" and for the results',
+            "of its own",
+            id="results among the input",
+        ),
+        pytest.param(
+            MINIMAL.replace('"out"', '"out"\nlate = "./out"'),
+            'folder "./out" is for the results and for late rows',
+            "of its own",
+            id="late rows among the results",
+        ),
+        pytest.param(
+            MINIMAL.replace('"ck"', '"out"'),
+            'folder "out" is for the results and for the checkpoint',
+            "of its own",
+            id="checkpoint among the results",
         ),
         pytest.param(with_run('memory = "lots"'), 'memory "lots" is not a size', "512MB", id="memory"),
         pytest.param(with_run("memory = -1"), 'memory "-1" is not a size', "positive", id="negative memory"),
@@ -195,6 +217,13 @@ def with_stream(line: str) -> str:
             "unit",
             id="late",
         ),
+        pytest.param(
+            with_stream('lateness = "100000000000 days"'),
+            'lateness of stream "A" "100000000000 days" is too long',
+            "999999999 days",
+            id="late for ever",
+        ),
+        pytest.param(with_run(f'memory = "{"9" * 400}TB"'), 'memory "999', "512MB", id="endless memory"),
         pytest.param(
             with_run('runtime = "sprak"'), 'unknown runtime "sprak" in [run]', 'Did you mean "spark"?', id="runtime"
         ),

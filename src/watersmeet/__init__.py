@@ -1,7 +1,25 @@
-"""Watersmeet: adaptive multi-way stream joins on Spark, in Python. See `watersmeet.api`."""
+"""Watersmeet: adaptive multi-way stream joins on Spark, in Python. See `watersmeet.api`.
 
-from watersmeet.api import LocalQuery, SparkQuery, sql
+What takes time to import is imported when it is first asked for: the command must be able to end quietly before that.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from watersmeet.errors import WatersmeetError
+
+if TYPE_CHECKING:
+    from watersmeet.api import LocalQuery, SparkQuery, sql
 
 __version__ = "0.1.0"
 __all__ = ["LocalQuery", "SparkQuery", "WatersmeetError", "__version__", "sql"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module("watersmeet.api"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

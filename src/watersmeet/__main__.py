@@ -1,7 +1,18 @@
-"""`python -m watersmeet`: the same as the command `watersmeet`."""
+"""The command `watersmeet`, also as `python -m watersmeet`. An interrupt is heard while modules are imported, too."""
 
 import sys
 
-from watersmeet.cli.main import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command line of the process, and return the exit code."""
+    try:
+        from watersmeet.cli.main import main as run_command
+
+        return run_command()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

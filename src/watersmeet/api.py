@@ -24,7 +24,7 @@ from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
-from watersmeet.model.placement import Placement
+from watersmeet.model.placement import Placement, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
@@ -280,15 +280,6 @@ class LocalQuery(_Explained):
             }
             for _ in run.batches(sources):
                 yield from results.pop()
-
-
-def check_slots(slots: int, groups: int) -> None:
-    """Refuse a number of slots or groups that cannot be."""
-    if slots < 1 or groups < slots:
-        raise JobError(
-            f"{slots} slots cannot share {groups} groups",
-            detail="There is at least one slot, and at least one group for each slot.",
-        )
 
 
 class _LocalInput:

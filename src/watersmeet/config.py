@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, ForcedStep, MemorySettings, parse_step
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.types import parse_schema
+from watersmeet.model.placement import check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream
@@ -242,8 +244,37 @@ def _read_job(data: dict[str, Any], origin: str) -> Job:
         spark=_read_spark(top.table("spark")),
         stats=_read_stats(_Section("stats", top.table("stats"))),
     )
+    _check_folders(job)
     job.streams()  # a stream checks its event-time column when it is made
     return job
+
+
+def _check_folders(job: Job) -> None:
+    """Refuse one folder for two things: results among the files of a stream would be read as its rows."""
+    taken = {_folder(s.path): f'stream "{name}"' for name, s in job.sources.items() if s.path is not None}
+    written = {
+        "the results": job.sink.path if job.sink.format == "parquet" else None,
+        "late rows": job.sink.late,
+        "the checkpoint": job.run.checkpoint,
+    }
+    for what, path in written.items():
+        if path is None:
+            continue
+        other = taken.setdefault(_folder(path), what)
+        if other != what:
+            raise JobError(
+                f'folder "{path}" is for {other} and for {what}',
+                detail="Each of them needs a folder of its own.",
+            )
+
+
+def _folder(path: str) -> str:
+    """One text for all ways to write the same folder.
+
+    >>> _folder("/in/./A/") == _folder("/in/A"), _folder("s3://bucket/in/")
+    (True, 's3://bucket/in')
+    """
+    return path.rstrip("/") if "://" in path else os.path.realpath(path)
 
 
 def _read_source(name: str, streams: Mapping[str, Any], runtime: str) -> SourceConfig:
@@ -268,7 +299,7 @@ def _read_source(name: str, streams: Mapping[str, Any], runtime: str) -> SourceC
             detail=f"The local runtime reads {', '.join(FILE_FORMATS)}.",
             hint=did_you_mean(format_, FILE_FORMATS) or 'Use runtime = "spark" in [run].',
         )
-    path = section.text("path")
+    path = section.place("path")
     if path is None and format_ in FILE_FORMATS:
         raise section.lacks("path", f"It is the file or folder that holds the {format_} files.")
     schema_text = section.text("schema")
@@ -308,8 +339,8 @@ def _number(value: Any, what: str) -> float:
 def _read_sink(section: _Section) -> SinkConfig:
     sink = SinkConfig(
         format=section.choice("format", SINK_FORMATS, SinkConfig.format),
-        path=section.text("path"),
-        late=section.text("late"),
+        path=section.place("path"),
+        late=section.place("late"),
     )
     if sink.format == "parquet" and sink.path is None:
         raise section.lacks("path", "It is the folder that the results go to.", 'To discard them: format = "noop".')
@@ -321,21 +352,16 @@ def _read_run(section: _Section) -> RunConfig:
     trigger = section.text_or("trigger", AVAILABLE_NOW)
     run = RunConfig(
         runtime=section.choice("runtime", RUNTIMES, RunConfig.runtime),
-        checkpoint=section.text("checkpoint"),
+        checkpoint=section.place("checkpoint"),
         slots=section.positive("slots", RunConfig.slots),
         groups=section.positive("groups", RunConfig.groups),
         memory=None if memory is None else parse_bytes(memory, "memory"),
         cores=parse_cores(section.get("cores", (int, float))),
         trigger=None if trigger == AVAILABLE_NOW else _read_trigger(trigger),
-        cache=section.text("cache"),
+        cache=section.place("cache"),
         durability=section.choice("durability", DURABILITIES, RunConfig.durability),
     )
-    if run.groups < run.slots:
-        raise JobError(
-            "there are fewer groups than slots",
-            detail=f"[run] has groups = {run.groups} and slots = {run.slots}; every slot needs a group of its own.",
-            hint=f"The default is groups = {RunConfig.groups}; many times the slots is best.",
-        )
+    check_slots(run.slots, run.groups)
     if run.runtime == "spark" and run.checkpoint is None:
         raise section.lacks(
             "checkpoint",
@@ -479,6 +505,17 @@ class _Section:
 
     def text(self, key: str) -> str | None:
         value: str | None = self.get(key, (str,))
+        return value
+
+    def place(self, key: str) -> str | None:
+        """A path or an address. Empty text would be the current folder, which nobody means by it."""
+        value = self.text(key)
+        if value is not None and not value.strip():
+            raise JobError(
+                f'"{key}" in {self.where} is empty',
+                detail="It names a folder.",
+                hint='Write "." for the current one, or leave the key out where it is not required.',
+            )
         return value
 
     def text_or(self, key: str, default: str) -> str:

@@ -70,7 +70,7 @@ def test_mistakes_in_the_query(
         ("[run]", "[run]\ntrigger = 'availablenow'", 'trigger "availablenow"', '"available-now"'),
         ("options =", "lateness = 'soon'\noptions =", 'lateness of stream "A" "soon" is not a duration', "10 seconds"),
         ("k BIGINT", "k BIGNIT", "", "BIGINT"),
-        ("[run]", "[run]\nslots = 400", "there are fewer groups than slots", "groups = 300"),
+        ("[run]", "[run]\nslots = 400", "400 slots cannot share 300 groups", "groups = 300"),
     ],
 )
 def test_mistakes_in_the_job_file(

@@ -19,6 +19,7 @@ HASH_END = 1 << 64
 # The least width that a cut leaves to a group. Results are traced to groups by 16 bits of the hash (their lineage), so
 # that what finer ones earn could not be told apart.
 NARROWEST = 1 << 48
+MOST_GROUPS = HASH_END // NARROWEST
 
 UInt64Array = npt.NDArray[np.uint64]
 Int64Array = npt.NDArray[np.int64]

@@ -12,9 +12,26 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from watersmeet.model.bounds import Bounds
+from watersmeet.errors import JobError
+from watersmeet.model.bounds import MOST_GROUPS, Bounds
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.routing import Routing
+
+
+def check_slots(slots: int, groups: int) -> None:
+    """Refuse a number of slots or groups that cannot be, before anything is as long as there are groups."""
+    if slots < 1 or groups < slots:
+        raise JobError(
+            f"{slots} slots cannot share {groups} groups",
+            detail="There is at least one slot, and at least one group for each slot.",
+            hint="The default is groups = 300; many times the slots is best.",
+        )
+    if groups > MOST_GROUPS:
+        raise JobError(
+            f"{groups:,} groups are too many",
+            detail=f"There can be {MOST_GROUPS:,}: finer ranges of the hash are not told apart.",
+            hint="The default is groups = 300; many times the slots is best.",
+        )
 
 
 @dataclass(frozen=True)

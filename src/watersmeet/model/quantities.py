@@ -49,7 +49,12 @@ def parse_duration(text: str, what: str) -> timedelta:
             detail=f"A duration is a number and a unit: {', '.join(known)}.",
             hint=(did_you_mean(match[2].lower(), known) if match and match[2] else None) or 'For example "10 seconds".',
         )
-    return timedelta(microseconds=round(float(match[1]) * micros))
+    try:
+        return timedelta(microseconds=round(float(match[1]) * micros))
+    except OverflowError:
+        raise JobError(
+            f'{what} "{text}" is too long', detail=f"A duration is at most {timedelta.max.days} days."
+        ) from None
 
 
 def parse_bytes(text: str | int, what: str) -> int:
@@ -62,7 +67,7 @@ def parse_bytes(text: str | int, what: str) -> int:
         return text
     match = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     power = _SIZE_UNITS.get(match[2].lower()) if match else None
-    if match is None or power is None or float(match[1]) <= 0:
+    if match is None or power is None or not 0 < float(match[1]) < float("inf"):
         raise JobError(
             f'{what} "{text}" is not a size',
             detail="A size is a positive number and a unit: B, KB, MB, GB or TB.",

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import AdaptConfig
 from watersmeet.errors import JobError, cause, did_you_mean
+from watersmeet.model.placement import check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
@@ -220,8 +221,7 @@ class StreamWriter:
 
     def _settings(self) -> RunSettings:
         slots, groups = self._whole("slots", DEFAULT_SLOTS), self._whole("groups", DEFAULT_GROUPS)
-        if groups < slots:
-            raise JobError(f"{slots} slots cannot share {groups} groups", detail="Each slot needs at least one group.")
+        check_slots(slots, groups)
         memory = self._options.get("memory")
         memory_bytes = None if memory is None else parse_bytes(memory, "memory")
         limits = Limits(parse_cores(self._options.get("cores")) or math.inf, memory_bytes or math.inf)
