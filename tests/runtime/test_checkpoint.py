@@ -23,7 +23,7 @@ from watersmeet.runtime.checkpoint import (
     refuse_made_locally,
     refuse_made_on_spark,
     refuse_unfit,
-    set_slots,
+    slots_changed,
 )
 from watersmeet.state.files import Folder
 from watersmeet.state.lock import CheckpointLock
@@ -117,10 +117,8 @@ def test_segments_for_one_batch_and_delivered_files_go_with_the_next_tidying(
 def test_another_number_of_slots_spreads_the_groups_anew(held: Checkpoint, slots: int) -> None:
     owners = {Partitioning("k0"): (1,) * GROUPS}
     held.commit([], [SetPlacement(Placement(2, GROUPS, owners))])
-    set_slots(held, 2)
-    assert held.manifest.placement.owners == owners, "the same number changes nothing"
-    set_slots(held, slots)
-    assert held.manifest.placement == Placement(slots, GROUPS)
+    assert slots_changed(held.manifest, 2) == [], "the same number changes nothing"
+    assert slots_changed(held.manifest, slots) == [SetPlacement(Placement(slots, GROUPS))]
 
 
 def test_a_run_without_a_checkpoint(tmp_path: Path) -> None:

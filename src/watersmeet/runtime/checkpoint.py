@@ -6,15 +6,22 @@ has a `Checkpoint` owns what lies there until it is closed; after that nothing c
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
+import time
+import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from watersmeet.errors import CheckpointError, StateConflictError
+from watersmeet.errors import CheckpointError, StateConflictError, WatersmeetError
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
+from watersmeet.state.epochs import FIRST_EPOCH, NOBODY, Holder, TakenOverError
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything, collect_files
@@ -23,11 +30,14 @@ from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest, Track
 from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments
 from watersmeet.state.segment_table import SegmentTable
-from watersmeet.state.table import AtVersion, Consequences, FileTable, Requirement, Table, none
+from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
 from watersmeet.state.updates import SetPlacement, Update
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
+# After so long without a commit a run looks whether its checkpoint is still its own, before it delivers or while it
+# waits for rows. A process that was stopped and goes on sees that time has passed.
+CHECK_HELD_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,7 @@ class Checkpoint:
         self._closed = False
         self._turn = threading.Lock()  # a commit and the end do not overlap
         self._looked_through = table.manifest.version
+        self._known_held = time.monotonic()
         self._scratch: list[SegmentId] = []
         self._delivered: list[str] = []
 
@@ -99,7 +110,27 @@ class Checkpoint:
                     "the run has ended",
                     detail="It has let go of its checkpoint, and can change nothing there any more.",
                 )
-            return self.table.commit(requirements, updates, consequences)
+            manifest = self.table.commit(requirements, updates, consequences)
+            self._known_held = time.monotonic()
+            return manifest
+
+    def check_held(self) -> None:
+        """Raise `TakenOverError` if a later run has taken the checkpoint. Looks now and then only: a commit tells too."""
+        with self._turn:
+            if not self._closed and time.monotonic() - self._known_held >= CHECK_HELD_SECONDS:
+                self.table.check_held()
+                self._known_held = time.monotonic()
+
+    def reason(self, error: BaseException) -> BaseException:
+        """What to say of an error that ends the run: where the checkpoint was taken over, that. All else, files that
+        are missing or Spark's own error, comes of it."""
+        with suppress(WatersmeetError), self._turn:
+            if not self._closed and not isinstance(error, TakenOverError):
+                try:
+                    self.table.check_held()
+                except TakenOverError as taken:
+                    return taken
+        return error
 
     def drop_later(self, scratch: Iterable[SegmentId] = (), delivered: Iterable[str] = ()) -> None:
         """Segments that were for one batch alone, and result files that were delivered, go with the next tidying up."""
@@ -131,12 +162,20 @@ def newest_manifest(folders: CheckpointFolders) -> Manifest | None:
     return None if table is None else table.manifest
 
 
-def first_manifest(query: Query, spec: PlanSpec, placement: Placement, why: str = "") -> Manifest:
+def this_run() -> Holder:
+    """This process as the holder of a checkpoint, which gives it its epoch."""
+    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Holder(FIRST_EPOCH, uuid.uuid4().hex, socket.gethostname(), os.getpid(), since)
+
+
+def first_manifest(
+    query: Query, spec: PlanSpec, placement: Placement, why: str = "", holder: Holder = NOBODY
+) -> Manifest:
     """Version 0 of a run."""
     decision = {"decision": "plan", "plan": str(spec.tree), "reason": why, "version": 0}
     table = SegmentTable.of(placement.groups)
     decisions = (decision,) if why else ()
-    return Manifest(0, identify(query), (Track(spec, why),), placement, table, decisions=decisions)
+    return Manifest(0, identify(query), (Track(spec, why),), placement, table, decisions=decisions, holder=holder)
 
 
 def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder | None = None) -> Checkpoint:
@@ -146,10 +185,11 @@ def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder 
 
 
 def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...], lock: CheckpointLock) -> Checkpoint:
-    """Take over the table of a checkpoint whose lock is held."""
+    """Go on with the table of a checkpoint that this run has taken. Only now may anything be deleted."""
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
-    checkpoint = Checkpoint(table, FileSegments(folders.segments, keep_open=True), waiting, lock, folders.file_lists)
+    segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)
+    checkpoint = Checkpoint(table, segments, waiting, lock, folders.file_lists)
     checkpoint.tidy(everything=True)
     return checkpoint
 
@@ -165,12 +205,10 @@ def refuse_unfit(manifest: Manifest, query: Query, groups: int) -> None:
         )
 
 
-def set_slots(checkpoint: Checkpoint, slots: int) -> None:
+def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
     """Another number of slots for a run that goes on changes placement alone."""
-    placement = checkpoint.manifest.placement
-    if placement.slots != slots:
-        even = Placement(slots, placement.groups)
-        checkpoint.commit([AtVersion(checkpoint.manifest.version)], [SetPlacement(even)])
+    placement = manifest.placement
+    return [] if placement.slots == slots else [SetPlacement(Placement(slots, placement.groups))]
 
 
 def refuse_made_on_spark(folders: CheckpointFolders) -> None:

@@ -56,6 +56,7 @@ class SourceContext:
     times: Mapping[str, str]  # the event-time column of each stream
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]
+    epoch: int = 0  # of the run, which the files that it writes are named after
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class StageContext:
     watched: bool = False  # statistics of groups are kept
     lineage: Mapping[str, OperatorName] = field(default_factory=dict)  # by field, the join whose hash it is
     query: Query | None = None  # for a stage that emits results
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,13 @@ class BatchContext:
     def for_sources(self) -> SourceContext:
         times = {entry.stream.name: entry.stream.time for entry in self.plan.query.inputs}
         return SourceContext(
-            self.batch, self.placement, self.watermarks_us, times, self.plan.leaves, self.plan.port_stage
+            self.batch,
+            self.placement,
+            self.watermarks_us,
+            times,
+            self.plan.leaves,
+            self.plan.port_stage,
+            self.manifest.epoch,
         )
 
     def for_stage(self, stage: Stage) -> StageContext:
@@ -169,6 +177,7 @@ class BatchContext:
             watched=self.watched and self.new_rows,
             lineage={n.lineage: n.name for n in plan.operators.values() if n.lineage is not None},
             query=None if stage.exchanges else plan.query,
+            epoch=self.manifest.epoch,
         )
 
 

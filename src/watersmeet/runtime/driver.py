@@ -86,6 +86,7 @@ class Driver(Generic[SourceT]):
         with self.turn:
             for delivery in self.manifest.undelivered:
                 if delivery.id not in self._delivered:
+                    self.checkpoint.check_held()
                     self._deliver(delivery)
                     self._delivered[delivery.id] = delivery
 
@@ -101,6 +102,7 @@ class Driver(Generic[SourceT]):
     def run_idle(self) -> bool:
         """Do what is worth doing while the sources are silent; whether there was anything."""
         with self.turn:
+            self.checkpoint.check_held()
             if self.manifest.batch is None:
                 return False
             started = self._clock.now()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet import faults
 from watersmeet.runtime.results import CountedResults, ParquetResults
@@ -49,6 +49,13 @@ class Outputs:
         """Results stay in `waiting`, for somebody else to deliver from."""
         late_waiting = None if late is None else _waiting_folder(late, owner)
         return cls(ParquetResults(waiting), waiting, None, late_waiting, late)
+
+    def in_epoch(self, epoch: int) -> Outputs:
+        """The same, with files named after the epoch of a run that has taken its checkpoint."""
+        writer = self.writer
+        return (
+            replace(self, writer=ParquetResults(writer.folder, epoch)) if isinstance(writer, ParquetResults) else self
+        )
 
     @property
     def waiting_folders(self) -> tuple[Folder, ...]:

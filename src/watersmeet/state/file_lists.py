@@ -7,10 +7,10 @@ A manifest would grow with every file, and each snapshot with it. So names move 
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Container, Iterable, Iterator
 
 from watersmeet.errors import ResourceError
+from watersmeet.state.epochs import name_of_epoch
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest, StreamProgress
 from watersmeet.state.updates import ListFiles
@@ -45,7 +45,7 @@ class FilesRead:
                 files = [*(entry for name in joined for entry in self._read(name)), *progress.files]
                 kept = [(name, time) for name, time in files if time >= progress.ignored_before_us]
                 self._names[stream] -= {name for name, time in files if time < progress.ignored_before_us}
-                list_name = f"{uuid.uuid4().hex}.json"
+                list_name = name_of_epoch("files", manifest.epoch, ".json")
                 if self._folder is not None:
                     self._folder.put_if_absent(list_name, json.dumps(kept).encode())
                 yield ListFiles(stream, list_name, len(kept), len(progress.files), tuple(joined))

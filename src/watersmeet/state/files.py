@@ -15,7 +15,7 @@ import os
 import tempfile
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -112,7 +112,7 @@ class Folder:
                 raise conflict
             with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
                 stream.write(data)
-            return
+            return None
         temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
             with disk_errors("write", self.path(name)):
@@ -126,6 +126,11 @@ class Folder:
                     os.link(temporary, self.path(name))
                 except FileExistsError:
                     raise conflict from None
+                except FileNotFoundError:
+                    if os.path.exists(temporary):
+                        raise
+                    # A run that was taken over without knowing it yet has tidied up.
+                    return self.put_if_absent(name, data, midway)
                 _sync_folder(self.path())
         finally:
             with suppress(OSError):
@@ -207,6 +212,11 @@ class Folder:
             else:
                 filesystem, path = self._remote(name)
                 filesystem.delete_file(path)
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        """Remove those of the files that are there."""
+        for name in names:
+            self.delete(name)
 
 
 def _sync_folder(path: str) -> None:

@@ -8,7 +8,7 @@ Under a checkpoint lie
     state/results/..                            result files that wait for delivery
 
 `commit(requirements, updates)` adds the next version with put-if-absent, so two writers cannot both win; the loser gets
-`StateConflictError`. Opening reads the newest snapshot and the versions after it. Every file carries a format number; a
+`TakenOverError` (`state/epochs.py`). Opening reads the newest snapshot and the versions after it. Every file carries a format number; a
 newer one than ours is refused, and an older one is brought up to date when its run is started (`state/format_2.py`). A
 run without a checkpoint uses the same table with nothing written down.
 """
@@ -17,22 +17,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId
+from watersmeet.state.epochs import NOBODY, Holder, TakenOverError
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.manifest import FORMAT, Manifest
 from watersmeet.state.segment_files import newer_format
-from watersmeet.state.updates import Draft, Update, apply, apply_all, update_from_json, update_to_json
+from watersmeet.state.updates import Claim, Draft, Update, apply, apply_all, update_from_json, update_to_json
 
 SNAPSHOT_EVERY = 20
 # Versions that stay readable behind the newest one: for inspection, and for a reader that is a little behind.
 VERSIONS_KEPT = 5
+CLAIMS_TRIED = 100  # each is one file; a run that is alive commits as often in a minute or so
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,12 @@ class Table:
             found.append(self._dropped.popleft()[1])
         return found
 
-    def leftovers(self) -> list[tuple[Folder, str]]:
+    def leftovers(self) -> list[tuple[Folder, list[str]]]:
         """Files of commits that were cut short."""
         return []
+
+    def check_held(self) -> None:
+        """Raise `TakenOverError` if a later run has taken the checkpoint."""
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
         """Nothing to write down."""
@@ -128,6 +133,7 @@ class FileTable(Table):
 
     def __init__(self, root: Folder, manifest: Manifest) -> None:
         super().__init__(manifest)
+        self._root = root
         self.versions, self.snapshots = table_folders(root)
         self._last_snapshot = max(table_numbers(self.snapshots), default=manifest.version)
         self._snapshot_bytes = 0
@@ -139,21 +145,70 @@ class FileTable(Table):
             folder.make()
         table = cls(root, manifest)
         table.snapshots.put_if_absent(version_name(manifest.version), encode(manifest.to_json()))
+        if table_numbers(table.versions):
+            # It was made by another run, before there were epochs, and has dropped its version 0 since.
+            raise StateConflictError("there is a checkpoint already", detail=f"In {root.path()}.")
         return table
 
     @classmethod
     def open(cls, root: Folder) -> FileTable | None:
         """The table at `root` at its newest version; None if there is none."""
         recent = deque(read_versions(root), maxlen=cls.versions_kept)
-        if not recent:
-            return None
+        return cls._at(root, recent) if recent else None
+
+    @classmethod
+    def _at(cls, root: Folder, recent: deque[Manifest]) -> FileTable:
         table = cls(root, recent[-1])
         table.recent = recent
         return table
 
-    def leftovers(self) -> list[tuple[Folder, str]]:
+    def claim(self, holder: Holder, updates: Sequence[Update]) -> FileTable:
+        """Take the checkpoint for `holder`, whose epoch is given to it, with `updates`; the table to go on with.
+
+        A run that is alive may commit meanwhile: then we come after it. Raises `StateConflictError` where the table has
+        gone on too far for that.
+        """
+        table = self
+        for _ in range(CLAIMS_TRIED):
+            epoch = table.manifest.epoch + 1
+            try:
+                table.commit([], [Claim(replace(holder, epoch=epoch)), *updates])
+            except TakenOverError:
+                table = table._followed()
+                continue
+            # Where versions had gone on so far that the next one has been deleted again, its name was free. A table
+            # always has its newest version, so that now is soon enough to look.
+            if max(table_numbers(table.versions)) == table.manifest.version:
+                return table
+            break
+        raise StateConflictError("other runs commit to the checkpoint all the time", hint="Try again.")
+
+    def _followed(self) -> FileTable:
+        """The same table at its newest version."""
+        recent = deque(self.recent, maxlen=self.versions_kept)
+        while (data := self._read(recent[-1].version + 1)) is not None:
+            with corruption(self.versions, version_name(recent[-1].version + 1)):
+                recent.append(apply_all([update_from_json(entry) for entry in data["updates"]], recent[-1]))
+        return FileTable._at(self._root, recent)
+
+    def leftovers(self) -> list[tuple[Folder, list[str]]]:
         folders = (self.versions, self.snapshots)
-        return [(folder, name) for folder in folders for name in folder.names() if is_temporary(name)]
+        return [(folder, [name for name in folder.names() if is_temporary(name)]) for folder in folders]
+
+    def check_held(self) -> None:
+        following = self._read(self.manifest.version + 1)
+        if following is not None and following.get("run") != self.manifest.holder.run:
+            raise self._taken_over(following)
+
+    def _read(self, version: int) -> dict[str, Any] | None:
+        try:
+            return decode(self.versions, version_name(version), FORMAT)
+        except FileNotFoundError:
+            return None
+
+    def _taken_over(self, following: Mapping[str, Any]) -> TakenOverError:
+        claims = [entry["holder"] for entry in following.get("updates", ()) if entry["update"] == Claim.__name__]
+        return TakenOverError(self._root.path(), Holder.from_json(claims[0]) if claims else NOBODY)
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
         content = encode(
@@ -161,11 +216,17 @@ class FileTable(Table):
                 "format": FORMAT,
                 "version": manifest.version,
                 "batch": manifest.last_batch,
+                "run": manifest.holder.run,  # so that no two runs write the same, and each knows what it has written
                 "updates": [update_to_json(update) for update in updates],
             }
         )
         faults.reach("before-commit")
-        self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit")
+        try:
+            self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit")
+        except StateConflictError:
+            # Who takes a checkpoint does so with the version after the last, and that one is never deleted. So a run
+            # that was taken over finds it here, however much later it comes.
+            raise self._taken_over(self._read(manifest.version) or {}) from None
         faults.reach("after-commit")
         self._log_bytes += len(content)
 
@@ -185,15 +246,16 @@ class FileTable(Table):
         self._snapshot_bytes, self._log_bytes = len(content), 0
         faults.reach("after-snapshot")
         floor = max([n for n in table_numbers(self.snapshots) if n <= version - VERSIONS_KEPT], default=0)
-        drop_before(floor, self.versions, self.snapshots)
+        # Claims stay for ever, and so does version 0, with which a checkpoint is made: a run that wants the same name,
+        # and comes when all is long past, must find it taken.
+        drop_before(floor, self.versions, self.manifest.claims)
+        drop_before(floor, self.snapshots, (0,))
 
 
-def drop_before(floor: int, *folders: Folder) -> None:
-    """Delete versions and snapshots with numbers below `floor`."""
-    for folder in folders:
-        for number in table_numbers(folder):
-            if number < floor:
-                folder.delete(version_name(number))
+def drop_before(floor: int, folder: Folder, kept: Container[int] = ()) -> None:
+    """Delete versions or snapshots with numbers below `floor`, but those that are to be kept."""
+    numbers = [number for number in table_numbers(folder) if number < floor and number not in kept]
+    folder.delete_all([version_name(number) for number in numbers])
 
 
 def table_folders(root: Folder) -> tuple[Folder, Folder]:

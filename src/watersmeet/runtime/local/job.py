@@ -37,6 +37,7 @@ def run_job(
     if folders is not None:
         refuse_made_on_spark(folders)
     run = open_run(query, settings_of(job), folders, outputs.waiting_folders, note=note_to(report))
+    outputs = outputs.in_epoch(run.checkpoint.manifest.epoch)
     try:
         for name, progress in run.checkpoint.manifest.streams.items():
             sources[name].ignored_before_us = progress.ignored_before_us
@@ -56,6 +57,10 @@ def run_job(
         try:
             for _ in local.batches(sources, job.run.trigger, stopped, drain):
                 pass
+        except Exception as error:
+            if (reason := run.checkpoint.reason(error)) is not error:
+                raise reason from None
+            raise
         finally:
             local.close()
     finally:

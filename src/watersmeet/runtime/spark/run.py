@@ -175,9 +175,12 @@ class SparkRun:
                 self._note(error)
                 return
             idle = time.perf_counter() - self._driver.last_work >= IDLE_SECONDS
-            if idle and self._opened.controller.watched and self._driver.turn.acquire(blocking=False):
+            if idle and self._driver.turn.acquire(blocking=False):
                 try:
-                    self._driver.run_idle()
+                    if self._opened.controller.watched:
+                        self._driver.run_idle()
+                    else:
+                        self._opened.checkpoint.check_held()
                 finally:
                     self._driver.turn.release()
 
@@ -191,7 +194,7 @@ class SparkRun:
     def _note(self, error: BaseException) -> None:
         """What ended the run is the first error; what a batch under way makes of being stopped is none."""
         if not self._is_over:
-            self._error = error
+            self._error = self._opened.checkpoint.reason(error)
 
     # --- the handle --------------------------------------------------------------------------------------------------
 

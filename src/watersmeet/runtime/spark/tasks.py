@@ -105,7 +105,7 @@ class Pack:
         split = split_late(rows, context.times[stream], context.watermarks_us[stream])
         late_files: tuple[str, ...] = ()
         if split.late is not None and self.late is not None:
-            late_files = (write_late(self.late, split.late, stream, context.batch),)
+            late_files = (write_late(self.late, split.late, stream, context.batch, context.epoch),)
         for leaf in context.leaves:
             if leaf.stream == stream:
                 for slot, piece in cut(prepare(split, leaf), context.placement.of(leaf.state.partitioning)):
@@ -151,8 +151,9 @@ class RunWave:
             yield from self._run(context, slot, arrived.pop(stage))
 
     def _run(self, context: StageContext, slot: int, arrived: Arrived) -> Iterator[Cell]:
+        segments = FileSegments(self.segments, epoch=context.epoch)
         try:
-            outcome = run_stage(context, slot, arrived, FileSegments(self.segments), self.results)
+            outcome = run_stage(context, slot, arrived, segments, self.results)
         except WatersmeetError as error:
             yield report_cell(slot, error)
             return

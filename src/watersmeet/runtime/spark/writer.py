@@ -172,6 +172,7 @@ class StreamWriter:
             refuse_made_locally,
             note_to(self._report),
         )
+        outputs = outputs.in_epoch(opened.checkpoint.manifest.epoch)
         try:
             return self._start(opened, folders, outputs, late)
         except SPARK_ERRORS as error:
