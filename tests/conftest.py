@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from object_server import S3Server, s3_server
+
 GOLDEN = Path(__file__).parent / "golden"
 
 # Plans are chosen by what joins cost on the machine; tests choose the same ones everywhere. Processes that tests start
@@ -33,6 +35,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """One S3 server, a process of its own; each test makes a bucket of its own there."""
+    with s3_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

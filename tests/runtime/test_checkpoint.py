@@ -151,7 +151,7 @@ def test_one_of_the_other_runtime(held: Checkpoint, folders: CheckpointFolders) 
     refuse_made_locally(rows_alone)
     with pytest.raises(CheckpointError, match="made by the local runtime"):
         refuse_made_locally(apply_all([AdvanceStream("A", 1, 1, 0, (("file", 1),))], held.manifest))
-    Path(folders.spark).mkdir(parents=True)
-    Path(folders.spark, "offsets").write_text("")
+    folders.spark.make()
+    Path(folders.spark.path("offsets")).write_text("")
     with pytest.raises(CheckpointError, match="made by the spark runtime"):
         refuse_made_on_spark(folders)

@@ -1,4 +1,4 @@
-"""Epochs: who takes a checkpoint is followed by nobody from before, and loses nothing to them, however late they come."""
+"""Epochs: nobody from before follows who takes a checkpoint, or destroys anything of it, however late he comes."""
 
 from __future__ import annotations
 

@@ -53,23 +53,24 @@ class CheckpointFolders:
 
     @property
     def state(self) -> Folder:
-        return Folder(self.home.path("state"))
+        return self.home.sub("state")
 
     @property
     def segments(self) -> Folder:
-        return Folder(self.home.path("state/segments"), self.cache)
+        return self.home.sub("state/segments", self.cache)
 
     @property
     def results(self) -> Folder:
-        return Folder(self.home.path("state/results"))
+        return self.home.sub("state/results")
 
     @property
     def file_lists(self) -> Folder:
-        return Folder(self.home.path("state/files"))
+        return self.home.sub("state/files")
 
     @property
-    def spark(self) -> str:
-        return self.home.path("spark")
+    def spark(self) -> Folder:
+        """Spark's own, which says how far sources were read."""
+        return self.home.sub("spark")
 
 
 class Checkpoint:
@@ -115,7 +116,7 @@ class Checkpoint:
             return manifest
 
     def check_held(self) -> None:
-        """Raise `TakenOverError` if a later run has taken the checkpoint. Looks now and then only: a commit tells too."""
+        """Raise `TakenOverError` if a later run has taken the checkpoint. A commit tells too, so it looks seldom."""
         with self._turn:
             if not self._closed and time.monotonic() - self._known_held >= CHECK_HELD_SECONDS:
                 self.table.check_held()
@@ -213,10 +214,10 @@ def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
 
 def refuse_made_on_spark(folders: CheckpointFolders) -> None:
     """For the local runtime. What was read is in Spark's part of the checkpoint, so it would be read again."""
-    if Folder(folders.spark).names():
+    if folders.spark.names():
         raise CheckpointError(
             "the checkpoint was made by the spark runtime",
-            detail=f"{folders.spark} says how far its sources were read, which the local runtime cannot go by.",
+            detail=f"{folders.spark.path()} says how far its sources were read, which the local runtime cannot go by.",
             hint='Use runtime = "spark" in [run], or another checkpoint folder.',
         )
 

@@ -6,9 +6,7 @@ delivery may be repeated: what was moved already stays moved.
 
 from __future__ import annotations
 
-import os
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from watersmeet import faults
@@ -53,32 +51,27 @@ class Outputs:
     def in_epoch(self, epoch: int) -> Outputs:
         """The same, with files named after the epoch of a run that has taken its checkpoint."""
         writer = self.writer
-        return (
-            replace(self, writer=ParquetResults(writer.folder, epoch)) if isinstance(writer, ParquetResults) else self
-        )
+        if not isinstance(writer, ParquetResults):
+            return self
+        return replace(self, writer=ParquetResults(writer.folder, epoch))
 
     @property
     def waiting_folders(self) -> tuple[Folder, ...]:
         return tuple(folder for folder in (self.waiting, self.late_waiting) if folder is not None)
 
     def deliver(self, delivery: Delivery) -> None:
-        """Move the files of a committed batch to where readers find them."""
+        """Move the files of a committed batch to where readers find them.
+
+        One that does not wait any more has been moved before: nothing else takes it from there, and where it is by now
+        is its readers' affair.
+        """
         faults.reach("before-delivery")
         if self.waiting is not None and self.target is not None:
-            _publish(self.waiting, delivery.results, self.target)
+            self.waiting.move_out(delivery.results, Folder(self.target), midway="in-delivery")
         if self.late_waiting is not None and self.late_target is not None:
-            _publish(self.late_waiting, delivery.late_files, self.late_target)
+            self.late_waiting.move_out(delivery.late_files, Folder(self.late_target), midway="in-delivery")
         faults.reach("after-delivery")
 
 
 def _waiting_folder(target: str, owner: str) -> Folder:
-    return Folder(Folder(target).path(f"{WAITING}-{zlib.crc32(owner.encode()):08x}"))
-
-
-def _publish(waiting: Folder, names: Iterable[str], target: str) -> None:
-    """Move files that still wait. One that does not has been moved before: nothing else takes it from there, and where
-    it is by now is its readers' affair."""
-    for name in names:
-        if waiting.exists(name):
-            waiting.move_out(name, os.path.join(target, name))
-            faults.reach("in-delivery")
+    return Folder(target).sub(f"{WAITING}-{zlib.crc32(owner.encode()):08x}")

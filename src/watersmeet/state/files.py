@@ -1,8 +1,8 @@
-"""A folder of files on any filesystem that pyarrow reaches, with the few operations that state needs.
+"""A folder of files, on this machine or on an object store, with the few operations that state needs.
 
-A plain path (or a `file:` address) is handled by the operating system: writes go to a temporary name and appear whole,
-`put_if_absent` is atomic (a hard link), reads are memory-mapped. Any other address goes through `pyarrow.fs`; there,
-reads go through a local cache folder, and `put_if_absent` looks before it writes, which is enough for a single writer.
+A path is handled by the operating system: writes go to a temporary name and appear whole, `put_if_absent` is atomic (a
+hard link), reads are memory-mapped. On an object store (`state/stores.py`) files are written on this machine first,
+then sent, and reads go through a local cache folder. What addresses mean is in `state/addresses.py`.
 
 Never overwrites a file that exists under its final name. An error of the disk becomes a `ResourceError` that names the
 file, and the half-written temporary file is removed.
@@ -12,36 +12,27 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlparse
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from watersmeet import faults
-from watersmeet.errors import ResourceError, StateConflictError
+from watersmeet.errors import AddressError, ResourceError, StateConflictError
+from watersmeet.state.addresses import for_spark, is_local, local_path, parse_address
+
+if TYPE_CHECKING:
+    from watersmeet.state.stores import StoreFolder
 
 _TEMPORARY = ".tmp-"
-
-
-def is_local(address: str) -> bool:
-    """Whether `address` is a path of this machine.
-
-    >>> is_local("/data/ck"), is_local("file:///data/ck"), is_local("s3://bucket/ck")
-    (True, True, False)
-    """
-    scheme = urlparse(address).scheme
-    return scheme in ("", "file") or len(scheme) == 1
-
-
-def local_path(address: str) -> str:
-    return os.path.abspath(urlparse(address).path if address.startswith("file:") else address)
 
 
 def is_temporary(name: str) -> bool:
@@ -53,12 +44,12 @@ def is_temporary(name: str) -> bool:
 class Folder:
     """A folder at `address`. `cache` is a local folder for copies of remote files (or of local ones, if given)."""
 
-    address: str
+    address: str = field(repr=False)  # as the user wrote it, which may be with a secret
     cache: str | None = None
 
     def __post_init__(self) -> None:
         # Resolved once, where it is made: a task on another machine has another current folder.
-        if self.local:
+        if self.local and not self.address.startswith("dbfs:"):
             object.__setattr__(self, "address", local_path(self.address))
 
     @property
@@ -66,29 +57,59 @@ class Folder:
         return is_local(self.address)
 
     def path(self, name: str = "") -> str:
-        root = self.address.rstrip("/")
+        """Where a file is, for people and for the system; without secrets."""
+        return f"{self._root}/{name}" if name else self._root
+
+    @cached_property
+    def _root(self) -> str:
+        return (local_path(self.address) if self.local else parse_address(self.address).public).rstrip("/")
+
+    def spark_path(self, name: str = "") -> str:
+        """The same, as Spark takes it."""
+        root = for_spark(self.address).rstrip("/")
         return f"{root}/{name}" if name else root
 
-    def _remote(self, name: str = "") -> tuple[Any, str]:
-        return pafs.FileSystem.from_uri(self.path(name))  # type: ignore[no-any-return]
+    def sub(self, name: str, cache: str | None = None) -> Folder:
+        """A folder in this one."""
+        base, question, options = self.address.partition("?") if not self.local else (self.address, "", "")
+        return Folder(f"{base.rstrip('/')}/{name}{question}{options}", cache)
+
+    @cached_property
+    def _store(self) -> StoreFolder:
+        address = parse_address(self.address)
+        try:
+            from watersmeet.state.stores import StoreFolder
+        except ModuleNotFoundError as error:
+            raise AddressError(
+                f"{address.kind} addresses need the package {error.name}",
+                detail=f"{address.public} is on an object store.",
+                hint="Install it with: pip install 'watersmeet[objectstore]'.",
+            ) from None
+        return StoreFolder(address)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Folder, (self.address, self.cache)  # without the client
 
     def make(self) -> None:
         if self.local:
             with disk_errors("create folder", self.path()):
                 os.makedirs(self.path(), exist_ok=True)
-        else:
-            filesystem, path = self._remote()
-            filesystem.create_dir(path, recursive=True)
 
-    def write(self, name: str, fill: Callable[[Any], None], midway: str | None = None) -> None:
+    def remove(self) -> None:
+        """Remove the folder, and all that lies directly in it."""
+        if self.local:
+            shutil.rmtree(self.path(), ignore_errors=True)
+        else:
+            self._store.delete_all(self.names())
+
+    def write(self, name: str, fill: Callable[[Any], None], midway: str | None = None, keep_copy: bool = False) -> None:
         """Write the file `name`: `fill` gets a sink. It appears whole or not at all.
 
-        `midway` names a fault point to pass between the bytes and the final name.
+        `midway` names a fault point to pass between the bytes and the final name. With `keep_copy`, what is written to
+        a store stays in the cache too, for who will open it.
         """
         if not self.local:
-            filesystem, path = self._remote(name)
-            with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
-                fill(stream)
+            self._send(name, fill, midway, keep_copy)
             return
         temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
@@ -107,12 +128,11 @@ class Folder:
         """Write `data` as the file `name`, on disk before it shows, or raise `StateConflictError` if there is one."""
         conflict = StateConflictError(f'"{name}" exists already', detail=f"In {self.path()}.")
         if not self.local:
-            filesystem, path = self._remote(name)
-            if filesystem.get_file_info(path).type != pafs.FileType.NotFound:
+            if midway:
+                faults.reach(midway)
+            if not self._store.create(name, data):
                 raise conflict
-            with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
-                stream.write(data)
-            return None
+            return
         temporary = self.path(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
             with disk_errors("write", self.path(name)):
@@ -130,7 +150,7 @@ class Folder:
                     if os.path.exists(temporary):
                         raise
                     # A run that was taken over without knowing it yet has tidied up.
-                    return self.put_if_absent(name, data, midway)
+                    self.put_if_absent(name, data, midway)
                 _sync_folder(self.path())
         finally:
             with suppress(OSError):
@@ -140,9 +160,7 @@ class Folder:
         if self.local:
             with open(self.path(name), "rb") as stream:
                 return stream.read()
-        filesystem, path = self._remote(name)
-        with filesystem.open_input_file(path) as stream:
-            return stream.read()  # type: ignore[no-any-return]
+        return self._store.read(name)
 
     def open(self, name: str) -> pa.NativeFile:
         """The file, memory-mapped: in place where it is local, else from a copy in the cache."""
@@ -154,24 +172,40 @@ class Folder:
         """Where the cache has, or would have, its copy of the file."""
         cache = self.cache or os.path.join(tempfile.gettempdir(), "watersmeet-cache")
         # The whole address is part of the copy's name: two checkpoints may share a cache.
-        return os.path.join(cache, f"{zlib.crc32(self.address.encode()):08x}", name)
+        return os.path.join(cache, f"{zlib.crc32(self.path().encode()):08x}", name)
 
     def _cached(self, name: str) -> str:
         copy = self._copy(name)
         if not os.path.exists(copy):
             content = self.read(name)
-            temporary = f"{copy}{_TEMPORARY}{uuid.uuid4().hex[:12]}"
-            try:
-                with disk_errors("write", copy):
-                    os.makedirs(os.path.dirname(copy), exist_ok=True)
-                    with open(temporary, "wb") as stream:
-                        stream.write(content)
-                    os.rename(temporary, copy)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(temporary)
-                raise
+            with self._scratch(copy) as temporary, disk_errors("write", copy):
+                Path(temporary).write_bytes(content)
+                os.rename(temporary, copy)
         return copy
+
+    def _send(self, name: str, fill: Callable[[Any], None], midway: str | None, keep_copy: bool) -> None:
+        """Write a file for a store, and send it there."""
+        copy = self._copy(name)
+        with self._scratch(copy) as temporary:
+            with disk_errors("write", copy), open(temporary, "wb") as stream:
+                fill(stream)
+            if midway:
+                faults.reach(midway)
+            self._store.put(name, Path(temporary))
+            if keep_copy:
+                os.rename(temporary, copy)
+
+    @contextmanager
+    def _scratch(self, copy: str) -> Iterator[str]:
+        """A name in the cache that nobody else has; if the file is there at the end it is removed."""
+        temporary = f"{copy}{_TEMPORARY}{uuid.uuid4().hex[:12]}"
+        with disk_errors("write", copy):
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+        try:
+            yield temporary
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
 
     def forget(self, name: str) -> None:
         """Drop the copy in the cache, if there is one; the next `open` makes a new one."""
@@ -183,40 +217,50 @@ class Folder:
         """The files in the folder, temporary ones included, sorted; none if there is no folder."""
         if self.local:
             return sorted(os.listdir(self.path())) if os.path.isdir(self.path()) else []
-        filesystem, path = self._remote()
-        infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-        return sorted(info.base_name for info in infos)
+        return self._store.names()
 
     def exists(self, name: str) -> bool:
         if self.local:
             return os.path.exists(self.path(name))
-        filesystem, path = self._remote(name)
-        return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
+        return self._store.exists(name)
 
-    def move_out(self, name: str, target: str) -> None:
-        """Move the file to the path `target`, on the same filesystem."""
+    def move_out(self, names: Iterable[str], target: Folder, midway: str | None = None) -> None:
+        """Move those of the files that are still there to the folder `target`, on the same filesystem or store.
+
+        `midway` names a fault point to pass after each. On a store they are copied first, then deleted together.
+        """
         if self.local:
-            with disk_errors("move to", target):
-                os.replace(self.path(name), local_path(target))
-        else:
-            filesystem, path = self._remote(name)
-            _, to = pafs.FileSystem.from_uri(target)
-            filesystem.move(path, to)
+            for name in names:
+                if os.path.exists(self.path(name)):
+                    with disk_errors("move to", target.path(name)):
+                        os.replace(self.path(name), target.path(name))
+                    faults.reach(midway or "")
+            return
+        copied = []
+        for name in names:
+            if self._store.copy_out(name, target._store):
+                copied.append(name)
+                faults.reach(midway or "")
+        self._store.delete_all(copied)
 
     def delete(self, name: str) -> None:
         """Remove the file if it is there, and the copy of it in the cache."""
-        self.forget(name)
-        with suppress(FileNotFoundError):
-            if self.local:
-                os.unlink(self.path(name))
-            else:
-                filesystem, path = self._remote(name)
-                filesystem.delete_file(path)
+        self.delete_all([name])
 
     def delete_all(self, names: Sequence[str]) -> None:
-        """Remove those of the files that are there."""
+        """Remove those of the files that are there, and the copies of them in the cache."""
         for name in names:
-            self.delete(name)
+            self.forget(name)
+            if self.local:
+                with suppress(FileNotFoundError):
+                    os.unlink(self.path(name))
+        if not self.local:
+            self._store.delete_all(names)
+
+    def check_creates(self) -> None:
+        """Raise `AddressError` where `put_if_absent` would not be what it says."""
+        if not self.local:
+            self._store.check_creates("probe")
 
 
 def _sync_folder(path: str) -> None:

@@ -190,7 +190,7 @@ class FileSegments:
                 writer.write_batch(content)
 
         faults.reach("before-segment")
-        self.folder.write(file_name(entry.id), fill, midway="in-segment")
+        self.folder.write(file_name(entry.id), fill, midway="in-segment", keep_copy=True)
         faults.reach("after-segment")
         return replace(entry, bytes=summed.length, crc32=summed.crc32)
 

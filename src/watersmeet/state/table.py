@@ -8,9 +8,9 @@ Under a checkpoint lie
     state/results/..                            result files that wait for delivery
 
 `commit(requirements, updates)` adds the next version with put-if-absent, so two writers cannot both win; the loser gets
-`TakenOverError` (`state/epochs.py`). Opening reads the newest snapshot and the versions after it. Every file carries a format number; a
-newer one than ours is refused, and an older one is brought up to date when its run is started (`state/format_2.py`). A
-run without a checkpoint uses the same table with nothing written down.
+`TakenOverError` (`state/epochs.py`). Opening reads the newest snapshot and the versions after it. Every file carries a
+format number; a newer one than ours is refused, and an older one is brought up to date when its run is started
+(`state/format_2.py`). A run without a checkpoint uses the same table with nothing written down.
 """
 
 from __future__ import annotations
@@ -143,6 +143,7 @@ class FileTable(Table):
     def create(cls, root: Folder, manifest: Manifest) -> FileTable:
         for folder in table_folders(root):
             folder.make()
+        root.check_creates()
         table = cls(root, manifest)
         table.snapshots.put_if_absent(version_name(manifest.version), encode(manifest.to_json()))
         if table_numbers(table.versions):
@@ -259,7 +260,7 @@ def drop_before(floor: int, folder: Folder, kept: Container[int] = ()) -> None:
 
 
 def table_folders(root: Folder) -> tuple[Folder, Folder]:
-    return Folder(root.path("versions")), Folder(root.path("snapshots"))
+    return root.sub("versions"), root.sub("snapshots")
 
 
 def version_name(version: int) -> str:

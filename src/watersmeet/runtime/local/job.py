@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable
 
@@ -67,7 +66,7 @@ def run_job(
         run.close()
         if folders is None:
             for folder in outputs.waiting_folders:
-                shutil.rmtree(folder.path(), ignore_errors=True)
+                folder.remove()
 
 
 def _open_sources(job: Job, query: Query) -> dict[str, FileSource]:

@@ -118,7 +118,7 @@ class SparkRun:
         schema = from_arrow_schema(self._opened.plan.query.output_schema)
         waiting = self._outputs.waiting
         assert waiting is not None, "foreachBatch is given what waits"
-        paths = [waiting.path(name) for name in delivery.results]
+        paths = [waiting.spark_path(name) for name in delivery.results]
         rows = self._session.read.schema(schema).parquet(*paths) if paths else self._session.createDataFrame([], schema)
         try:
             self._function(rows, delivery.id)

@@ -195,7 +195,7 @@ class StreamWriter:
             finite=bool({"availableNow", "once"} & self._trigger.keys()),
             report=self._report,
         )
-        writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark)
+        writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark.spark_path())
         if self._trigger:
             writer = writer.trigger(**self._trigger)
         if self._name:
