@@ -260,7 +260,7 @@ class Folder:
     def check_creates(self) -> None:
         """Raise `AddressError` where `put_if_absent` would not be what it says."""
         if not self.local:
-            self._store.check_creates("probe")
+            self._store.check_creates()
 
 
 def _sync_folder(path: str) -> None:

@@ -17,6 +17,7 @@ import errno
 import os
 import re
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -98,8 +99,9 @@ class StoreFolder:
                     obstore.put(self._store, self._key(name), data, mode="create", use_multipart=False)
                     return True
                 except (AlreadyExistsError, PreconditionError):
-                    # Another writer's, or our own, of a try whose answer did not reach us.
-                    return self.read(name) == data
+                    # Another writer's, or our own, of a try whose answer did not reach us. One that has been deleted
+                    # since was another's: nobody deletes what is still being written.
+                    return self._is(name, data)
                 except (NotSupportedError, PermissionDeniedError, UnauthenticatedError, FileNotFoundError):
                     raise
                 except BaseError as error:
@@ -112,6 +114,12 @@ class StoreFolder:
         """The content; `FileNotFoundError` if there is no such object."""
         with _errors("read", self._public(name)):
             return bytes(obstore.get(self._store, self._key(name)).bytes())
+
+    def _is(self, name: str, data: bytes) -> bool:
+        try:
+            return self.read(name) == data
+        except FileNotFoundError:
+            return False
 
     def exists(self, name: str) -> bool:
         try:
@@ -143,11 +151,12 @@ class StoreFolder:
             with _errors("delete from", self.address.public):
                 obstore.delete(self._store, [self._key(name) for name in names])
 
-    def check_creates(self, name: str) -> None:
+    def check_creates(self) -> None:
         """Raise `AddressError` if the store does not keep its word that of two writers of a name one is refused.
 
         Some that speak S3 pass over the condition. On those two runs could destroy a checkpoint.
         """
+        name = f"probe-{uuid.uuid4().hex[:12]}"
         first = self.create(name, b"first")
         second = self.create(name, b"second")
         self.delete_all([name])
