@@ -1,4 +1,4 @@
-"""Runs of one job that do not know of each other: processes without a lock, on a shared folder or on an object store."""
+"""Runs of one job that do not know of each other: processes without a lock, on a shared folder or an object store."""
 
 from __future__ import annotations
 

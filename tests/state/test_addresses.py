@@ -70,11 +70,11 @@ def test_secrets_are_in_no_text() -> None:
 @pytest.mark.parametrize("written", ["hdfs://node:8020/ck", "ftp://key:verysecret@host/ck"])
 def test_what_is_not_supported_says_what_is(written: str) -> None:
     with pytest.raises(AddressError, match="addresses are not supported for checkpoints and outputs") as caught:
-        Folder(written).names()
+        Folder(written)
     assert "Supported are local and shared folders, s3://" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
 def test_no_bucket() -> None:
     with pytest.raises(AddressError, match="names no bucket"):
-        Folder("s3:///ck").names()
+        Folder("s3:///ck")

@@ -51,6 +51,8 @@ class Folder:
         # Resolved once, where it is made: a task on another machine has another current folder.
         if self.local and not self.address.startswith("dbfs:"):
             object.__setattr__(self, "address", local_path(self.address))
+        elif not self.local:
+            parse_address(self.address)  # a mistake shows before anything is made
 
     @property
     def local(self) -> bool:
