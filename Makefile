@@ -27,7 +27,7 @@ PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --durations=10 --duration
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-spark-versions lint fmt golden bench experiments clean
+.PHONY: help setup demo test test-fast test-spark test-spark-versions test-two-drivers lint fmt golden bench experiments clean
 
 ##@ Start here
 help: ## Print this list
@@ -59,6 +59,9 @@ test-spark-versions: $(SPARK_VERSIONS:%=build/spark-%/.installed) ## The same on
 	  build/spark-$$version/bin/python -m pytest $(PYTEST_OPTIONS) -m spark $(SPARK_VERSION_TESTS) $(PYTEST_ARGS) \
 	  || exit 1; \
 	done
+
+test-two-drivers: $(STAMP) ## Accidental second starts without a lock, 200 of them, on S3 and on a shared folder (PYTEST_ARGS)
+	TWO_DRIVERS=100 $(PYTEST) tests/chaos/test_two_drivers.py $(PYTEST_ARGS)
 
 lint: $(STAMP) ## ruff and mypy; changes nothing
 	$(BIN)/ruff check $(SOURCES)
