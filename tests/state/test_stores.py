@@ -116,6 +116,16 @@ def refused(folder: Folder, kind: type[Exception]) -> str:
     return said
 
 
+def test_the_environment_says_how_to_reach_it(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the store's own tools have it."""
+    values = {"ENDPOINT_URL": f"http://127.0.0.1:{s3.port}", "REGION": "here", "ACCESS_KEY_ID": "k"}
+    for name, value in {**values, "SECRET_ACCESS_KEY": "verysecret"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    folder = Folder(f"s3://{s3.bucket()}/ck")
+    folder.put_if_absent("a", b"x")
+    assert folder.names() == ["a"]
+
+
 def test_no_such_bucket(s3: S3Server, tmp_path: Path) -> None:
     folder = Folder(s3.address("nowhere/ck"), str(tmp_path))
     with pytest.raises(AddressError, match="there is no s3://nowhere"):

@@ -40,6 +40,7 @@ from watersmeet.errors import AddressError, ResourceError
 from watersmeet.state.addresses import StoreAddress
 
 _CLIENTS: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")
 _OF_CONNECTION = ("allow_http", "timeout", "connect_timeout")
 
 # With these a store that refuses connections is given up after some 5 seconds, one that never answers after a minute.
@@ -62,7 +63,10 @@ _UNTRIED = ("NotImplemented", "501")
 def _client(kind: str, bucket: str, settings: tuple[tuple[str, str], ...], process: int) -> Any:
     told = dict(settings)
     connection: dict[str, Any] = {**_CONNECTION, **{name: told.pop(name) for name in _OF_CONNECTION if name in told}}
-    connection["allow_http"] = connection.get("allow_http") == "true"
+    # The environment may name an endpoint too, as the store's own tools have it; one without encryption is meant so.
+    named = [os.environ.get(name, "") for name in _ENDPOINT_VARIABLES if kind == "s3"]
+    if connection.pop("allow_http", "") == "true" or any(endpoint.startswith("http://") for endpoint in named):
+        connection["allow_http"] = True
     return _CLIENTS[kind](bucket, config=told, client_options=connection, retry_config=_RETRY)
 
 
