@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from object_server import S3Server, s3_server
+if TYPE_CHECKING:
+    from object_server import S3Server
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -40,6 +41,8 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
     """One S3 server, a process of its own; each test makes a bucket of its own there."""
+    from object_server import s3_server
+
     with s3_server() as server:
         yield server
 

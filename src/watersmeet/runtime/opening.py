@@ -36,7 +36,7 @@ from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import FileTable
 
-TAKES_TRIED = 5  # of a checkpoint that another run is at work on
+TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
 DEFAULT_SLOTS = 2
 DEFAULT_GROUPS = 300
 

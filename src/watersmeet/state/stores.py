@@ -56,7 +56,7 @@ _PAUSE_SECONDS = 0.1
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _NO_CREDENTIALS = ("169.254.169.254", "metadata.google.internal", "CredentialsNotLoaded", "NoCredentials")
 _NO_ACCESS = ("401 Unauthorized", "403 Forbidden", "<Code>AccessDenied</Code>")  # where the client makes no difference
-_UNTRIED = ("NotImplemented", "501")
+_UNTRIED = ("<Code>NotImplemented</Code>", "501 Not Implemented")
 
 
 @lru_cache(maxsize=64)
