@@ -50,8 +50,8 @@ _RETRY = {
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
     "retry_timeout": timedelta(seconds=60),
 }
-CREATE_SECONDS = 60.0  # for which a creation with an unknown outcome is tried again
-_PAUSE_SECONDS = 0.1
+# Before the tries of a creation with an unknown outcome, beside those that the client makes by itself.
+_PAUSES_SECONDS = (0.0, 0.1, 0.4, 1.6, 5.0)
 
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _NO_CREDENTIALS = ("169.254.169.254", "metadata.google.internal", "CredentialsNotLoaded", "NoCredentials")
@@ -95,9 +95,8 @@ class StoreFolder:
 
     def create(self, name: str, data: bytes) -> bool:
         """Write the object if there is none of this name; whether it is there with just this content."""
-        ends = time.monotonic() + CREATE_SECONDS
-        pause = _PAUSE_SECONDS
-        while True:
+        for pause in _PAUSES_SECONDS:
+            time.sleep(pause)
             with _errors("write", self._public(name)):
                 try:
                     obstore.put(self._store, self._key(name), data, mode="create", use_multipart=False)
@@ -109,10 +108,9 @@ class StoreFolder:
                 except (NotSupportedError, PermissionDeniedError, UnauthenticatedError, FileNotFoundError):
                     raise
                 except BaseError as error:
-                    if time.monotonic() + pause > ends or _says(error, _NO_CREDENTIALS + _UNTRIED):
+                    if pause == _PAUSES_SECONDS[-1] or _says(error, _NO_CREDENTIALS + _UNTRIED):
                         raise
-            time.sleep(pause)
-            pause = min(2 * pause, 5.0)
+        raise AssertionError("the last try has an outcome, or raises")
 
     def read(self, name: str) -> bytes:
         """The content; `FileNotFoundError` if there is no such object."""
