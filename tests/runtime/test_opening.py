@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from runtime.sessions import QUERY, TREE
-from small_plans import GROUPS, STREAMS
+from small_plans import GROUPS, STREAMS, chain_plan, piece
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import load_job
 from watersmeet.errors import CheckpointError
@@ -20,7 +20,10 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run, plan_ahead, settings_of
 from watersmeet.runtime.planning import PlanSettings
+from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.segment_files import file_name
+from watersmeet.state.updates import AddSegment
 
 SQUARE_SCHEMA = pa.schema(
     [("w", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("z", pa.int64()), ("ts", pa.int64())]
@@ -73,6 +76,23 @@ def test_a_restart_keeps_what_rows_carry(folders: CheckpointFolders) -> None:
     again = opened(open_run(QUERY, settings(), folders))
     assert again.plan.spec == first.plan.spec
     assert not again.controller.watched
+
+
+def test_a_former_run_can_commit_nothing_once_anything_was_deleted(
+    folders: CheckpointFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had written and not committed went with the garbage of the next; then it committed it."""
+    monkeypatch.setattr(CheckpointLock, "acquire", lambda self: None)
+    first = open_run(QUERY, settings(), folders)
+    written = piece(chain_plan(tree=TREE), "00000000-0123456789abcdef", "A", ((0, 2),), 0)
+    Path(folders.segments.path(file_name(written.file))).write_text("rows")
+    second = open_run(QUERY, settings(), folders)
+    assert folders.segments.names() == []
+    with pytest.raises(CheckpointError, match="another run has taken over the checkpoint"):
+        first.checkpoint.commit([], [AddSegment(written)])
+    second.checkpoint.commit([], [])
+    second.close()
+    first.close()
 
 
 def test_another_plan_is_refused(folders: CheckpointFolders) -> None:
