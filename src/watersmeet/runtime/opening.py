@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from watersmeet.adapt.controller import Controller
+from watersmeet.adapt.policies.force_steps import check_steps
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import Job
 from watersmeet.errors import StateConflictError
@@ -88,8 +89,10 @@ def open_run(
     """
     if folders is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
+        placement = Placement(settings.slots, settings.groups)
+        _check_steps(query, settings, first_manifest(query, spec, placement))
         spill = Folder(tempfile.mkdtemp(prefix="watersmeet-"), durable=False) if settings.memory.watched else None
-        checkpoint = in_memory(query, spec, Placement(settings.slots, settings.groups), spill)
+        checkpoint = in_memory(query, spec, placement, spill)
         return _opened(query, settings, chosen, checkpoint, spill)
     lock = CheckpointLock(folders.home)
     lock.acquire()
@@ -122,10 +125,12 @@ def _take(
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = Placement(settings.slots, settings.groups)
         first = first_manifest(query, spec, placement, chosen.reason, this_run())
+        _check_steps(query, settings, first)
         return FileTable.create(folders.state, first), chosen
     refuse_unfit(table.manifest, query, settings.groups)
     refuse(table.manifest)
     _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
+    _check_steps(query, settings, table.manifest)
     former = table.manifest.holder
     table = table.claim(
         this_run(),
@@ -135,6 +140,11 @@ def _take(
     if former.epoch and not locked:  # no lock says whether that run is still alive
         note(f"took over the checkpoint from {former}; if that run is still alive, it will stop")
     return table, chosen
+
+
+def _check_steps(query: Query, settings: RunSettings, manifest: Manifest) -> None:
+    """Refuse forced steps that cannot be taken, before anything is made that a refused run would leave behind."""
+    check_steps(settings.memory, lay_out_spec(query, manifest.answering.spec), manifest)
 
 
 def plan_ahead(
