@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from watersmeet.errors import StateConflictError
+from watersmeet.errors import ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId, StateName
 from watersmeet.model.segments import Segment
 from watersmeet.state.epochs import NOBODY, Holder, TakenOverError, name_of_epoch
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything
+from watersmeet.state.head import read_head, write_head
 from watersmeet.state.manifest import BatchRecord, Manifest
+from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.segment_files import FileSegments, file_name
 from watersmeet.state.table import SNAPSHOT_EVERY, VERSIONS_KEPT, AtVersion, FileTable, read_versions, version_name
 from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, ListFiles
@@ -120,6 +123,71 @@ def test_a_claim_comes_after_what_is_committed_meanwhile(first: FileTable, root:
     second = slow.claim(holder("second"))
     assert (second.manifest.version, second.manifest.epoch) == (first.manifest.version + 1, 2)
     assert len(second.recent) == VERSIONS_KEPT
+
+
+# --- the head, and what follows what ---------------------------------------------------------------------------------
+
+
+def test_a_run_that_slept_between_its_commit_and_its_head(first: FileTable, root: Folder) -> None:
+    commit(first, 3)
+    committed, digest = first.manifest.version, first._digest
+    assert digest is not None
+    second = opened(root).claim(holder("second"))
+    head = read_head(root)
+    assert head is not None
+    assert (head.version, head.digest) == (second.manifest.version, second._digest), "a claim is a commit"
+    write_head(root, committed, digest)
+    assert opened(root).manifest == second.manifest
+    commit(second, SNAPSHOT_EVERY + VERSIONS_KEPT)
+    write_head(root, committed, digest)  # of a version that has been dropped since
+    assert opened(root).manifest == second.manifest
+
+
+def test_the_head_of_a_claim_that_came_too_late(first: FileTable, root: Folder) -> None:
+    """It names a version that is nobody's: one below all that is read."""
+    commit(first, 3)
+    slow = opened(root)
+    commit(first, 5 * SNAPSHOT_EVERY)
+    with pytest.raises(StateConflictError, match="all the time"):
+        slow.claim(holder("slow"))
+    head = read_head(root)
+    assert head is not None
+    assert head.version == slow.manifest.version
+    assert opened(root).manifest == first.manifest
+    commit(first)
+    assert opened(root).manifest == first.manifest
+
+
+def test_a_head_whose_temporary_file_was_tidied_away(root: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    root.make()
+    write_head(root, 3, "3")
+    replace = os.replace
+
+    def too_late(source: str, target: str) -> None:
+        os.unlink(source)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", too_late)
+    write_head(root, 2, "2")
+    found = read_head(root)
+    assert found is not None
+    assert found.version == 3
+
+
+@pytest.mark.parametrize("later", [0, 4, SNAPSHOT_EVERY + 3])
+def test_claims_and_snapshots_are_links_of_the_chain(later: int, first: FileTable, root: Folder) -> None:
+    """After a claim that followed others' commits, and after a snapshot, the next version still fits."""
+    slow = opened(root)
+    commit(first, 2)
+    second = slow.claim(holder("second"))
+    commit(second, later)
+    again = opened(root)
+    assert (again.manifest, again._digest) == (second.manifest, second._digest)
+    name = version_name(second.manifest.version)
+    data, _ = unseal(second.versions.read(name))
+    Path(second.versions.path(name)).write_bytes(seal({**data, "after": "another"}))
+    with pytest.raises(ResourceError, match="is corrupt"):
+        FileTable.open(root)
 
 
 # --- what is deleted -------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,14 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     write(folder, "a", b"x")
     with pytest.raises(ResourceError, match='cannot write "a"'):
         folder.open("a")
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("address", ["/data/ck", "s3://bucket/ck?region=here"])
+def test_folders_within_and_folders_sent_to_tasks_are_as_durable(address: str, durable: bool) -> None:
+    folder = Folder(address, "/cache", durable)
+    assert folder.sub("a", "/other") == Folder(address.replace("/ck", "/ck/a"), "/other", durable)
+    assert folder.sub("a").durable is durable
+    sent = pickle.loads(pickle.dumps(folder))
+    assert (sent, hash(sent)) == (folder, hash(folder))
+    assert sent != Folder(address, "/cache", not durable)
