@@ -30,7 +30,7 @@ PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --durations=10 --duration
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot lint fmt golden bench experiments clean
+.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot test-two-drivers lint fmt golden bench experiments clean
 
 ##@ Start here
 help: ## Print this list
@@ -68,6 +68,9 @@ test-power-loss: $(STAMP) ## Go on from many images of what a power loss may lea
 
 test-bit-rot: $(STAMP) ## Flip many bits in the files of a checkpoint (BIT_FLIPS)
 	WATERSMEET_BIT_FLIPS=$(BIT_FLIPS) $(BIN)/python -m pytest -s tests/chaos/test_bit_rot.py $(PYTEST_ARGS)
+
+test-two-drivers: $(STAMP) ## Accidental second starts without a lock, 200 of them, on S3 and on a shared folder (PYTEST_ARGS)
+	TWO_DRIVERS=100 $(PYTEST) tests/chaos/test_two_drivers.py $(PYTEST_ARGS)
 
 lint: $(STAMP) ## ruff and mypy; changes nothing
 	$(BIN)/ruff check $(SOURCES)

@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from object_server import S3Server
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -33,6 +36,15 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """One S3 server, a process of its own; each test makes a bucket of its own there."""
+    from object_server import s3_server
+
+    with s3_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

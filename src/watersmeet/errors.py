@@ -7,6 +7,7 @@ carry them as fields; `render()` puts them together for a terminal. `exit_code` 
   - `QueryError`: the query text; points into it.
   - `JobError`: the job file, an option or an argument.
   - `InputError`: a source's data: missing, unreadable, or not of the declared schema.
+  - `AddressError`: the address of a folder: not understood, no such bucket, no access, or a client that is missing.
   - `CheckpointError`: this checkpoint cannot serve this run (in use, of another query, of a newer format).
   - `UserFunctionError`: a function of the user's raised: that of `foreachBatch`, or a registered predicate.
 - `StateConflictError`: another commit came first; refresh and try again. Exit code 1.
@@ -131,6 +132,10 @@ class JobError(UserError):
 
 class InputError(UserError):
     """A source cannot be read, or its data is not what its schema says."""
+
+
+class AddressError(UserError):
+    """A folder cannot be reached by its address as it stands, and would not be a moment later."""
 
 
 class CheckpointError(UserError):

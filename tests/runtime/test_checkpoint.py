@@ -23,7 +23,7 @@ from watersmeet.runtime.checkpoint import (
     refuse_made_locally,
     refuse_made_on_spark,
     refuse_unfit,
-    set_slots,
+    slots_changed,
 )
 from watersmeet.state.files import Folder
 from watersmeet.state.lock import CheckpointLock
@@ -117,10 +117,8 @@ def test_segments_for_one_batch_and_delivered_files_go_with_the_next_tidying(
 def test_another_number_of_slots_spreads_the_groups_anew(held: Checkpoint, slots: int) -> None:
     owners = {Partitioning("k0"): (1,) * GROUPS}
     held.commit([], [SetPlacement(Placement(2, GROUPS, owners))])
-    set_slots(held, 2)
-    assert held.manifest.placement.owners == owners, "the same number changes nothing"
-    set_slots(held, slots)
-    assert held.manifest.placement == Placement(slots, GROUPS)
+    assert slots_changed(held.manifest, 2) == [], "the same number changes nothing"
+    assert slots_changed(held.manifest, slots) == [SetPlacement(Placement(slots, GROUPS))]
 
 
 def test_a_run_without_a_checkpoint(tmp_path: Path) -> None:
@@ -153,7 +151,7 @@ def test_one_of_the_other_runtime(held: Checkpoint, folders: CheckpointFolders) 
     refuse_made_locally(rows_alone)
     with pytest.raises(CheckpointError, match="made by the local runtime"):
         refuse_made_locally(apply_all([AdvanceStream("A", 1, 1, 0, (("file", 1),))], held.manifest))
-    Path(folders.spark.path()).mkdir(parents=True)
+    folders.spark.make()
     Path(folders.spark.path("offsets")).write_text("")
     with pytest.raises(CheckpointError, match="made by the spark runtime"):
         refuse_made_on_spark(folders)

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from runtime.sessions import QUERY, TREE
-from small_plans import GROUPS, STREAMS
-from watersmeet.adapt.settings import MemorySettings
+from small_plans import GROUPS, STREAMS, chain_plan, piece
+from watersmeet.adapt.settings import ForcedStep, MemorySettings
 from watersmeet.config import load_job
-from watersmeet.errors import CheckpointError
+from watersmeet.errors import CheckpointError, JobError, ResourceError
 from watersmeet.lang.binder import bind
+from watersmeet.model.file_sums import sum_of
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
-from watersmeet.runtime.checkpoint import CheckpointFolders
+from watersmeet.runtime import opening
+from watersmeet.runtime.checkpoint import CheckpointFolders, newest_manifest
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run, plan_ahead, settings_of
 from watersmeet.runtime.planning import PlanSettings
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.files import Folder
+from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.manifest import BatchRecord, Manifest
+from watersmeet.state.segment_files import file_name
+from watersmeet.state.table import FileTable, version_name
+from watersmeet.state.updates import AddSegment, FinishBatch, SetPlacement
 
 SQUARE_SCHEMA = pa.schema(
     [("w", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("z", pa.int64()), ("ts", pa.int64())]
@@ -73,6 +82,118 @@ def test_a_restart_keeps_what_rows_carry(folders: CheckpointFolders) -> None:
     again = opened(open_run(QUERY, settings(), folders))
     assert again.plan.spec == first.plan.spec
     assert not again.controller.watched
+
+
+def test_a_former_run_can_commit_nothing_once_anything_was_deleted(
+    folders: CheckpointFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had written and not committed went with the garbage of the next; then it committed it."""
+    monkeypatch.setattr(CheckpointLock, "acquire", lambda self: None)
+    first = open_run(QUERY, settings(), folders)
+    written = piece(chain_plan(tree=TREE), "00000000-0123456789abcdef", "A", ((0, 2),), 0)
+    Path(folders.segments.path(file_name(written.file))).write_text("rows")
+    second = open_run(QUERY, settings(), folders)
+    assert folders.segments.names() == []
+    with pytest.raises(CheckpointError, match="another run has taken over the checkpoint"):
+        first.checkpoint.commit([], [AddSegment(written)])
+    second.checkpoint.commit([], [])
+    second.close()
+    first.close()
+
+
+def test_forced_steps_that_cannot_be_taken_are_refused_before_anything_is_made(
+    folders: CheckpointFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = settings(memory=MemorySettings(forced=(ForcedStep(1, spill_share=0.5, spill=(("J9", 0),)),)))
+    with pytest.raises(JobError, match='names "J9:0"'):
+        open_run(QUERY, wrong, folders)
+    assert newest_manifest(folders) is None
+    assert folders.home.names() == ["lock"]
+    opened(open_run(QUERY, settings(), folders))
+    with pytest.raises(JobError, match='names "J9:0"'):
+        open_run(QUERY, wrong, folders)
+    again = newest_manifest(folders)
+    assert again is not None
+    assert again.version == 0, "no claim"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(JobError, match='names "J9:0"'):
+        open_run(QUERY, wrong)
+    assert [path.name for path in tmp_path.iterdir()] == ["ck"]
+
+
+def test_what_a_run_left_is_on_disk_before_the_next_one_claims_it(
+    folders: CheckpointFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power loss may leave the claim, and not what it follows from. That run did not wait for the disk."""
+    careless = CheckpointFolders(folders.address, durable=False)
+    first = open_run(QUERY, settings(), careless, (careless.results,))
+    written = piece(chain_plan(tree=TREE), "00000000-e1-0123456789abcdef", "A", ((0, 2),), 0)
+    Path(folders.segments.path(file_name(written.file))).write_text("rows")
+    Path(folders.results.path("part")).write_text("rows")
+    sums = {"part": sum_of(b"rows")}
+    first.checkpoint.commit([], [AddSegment(written), FinishBatch(BatchRecord(0, 1, 1, 0), ("part",), (), sums)])
+    first.close()
+    order: list[str] = []
+    fsync, link = os.fsync, os.link
+
+    def noted(handle: int) -> None:
+        order.append(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    def linked(source: str, target: str) -> None:
+        order.append("the claim")
+        link(source, target)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "link", linked)
+    second = open_run(QUERY, settings(), folders, (folders.results,))
+    assert (second.checkpoint.manifest.version, second.checkpoint.manifest.epoch) == (2, 2)
+    second.close()
+    state = folders.state
+    found = ["segments/00000000-e1-0123456789abcdef.arrow", "results/part", "segments", "results", "versions", ""]
+    found += [f"{folder}/{version_name(number)}" for folder, number in (("snapshots", 0), ("versions", 1))]
+    assert {state.path(name) for name in found} <= set(order[: order.index("the claim")])
+
+
+def test_a_waiting_file_that_is_damaged_is_refused_and_nothing_claimed(folders: CheckpointFolders) -> None:
+    first = open_run(QUERY, settings(), folders, (folders.results,))
+    Path(folders.results.path("part")).write_text("rowt")
+    sums = {"part": sum_of(b"rows"), "delivered": sum_of(b"rows")}
+    batch = FinishBatch(BatchRecord(0, 1, 1, 0), ("part", "delivered"), (), sums)
+    first.checkpoint.commit([], [batch])
+    first.close()
+    with pytest.raises(ResourceError, match='"part" that waits for its delivery is corrupt'):
+        open_run(QUERY, settings(), folders, (folders.results,))
+    assert folders.results.names() == ["part"]
+    found = newest_manifest(folders)
+    assert found is not None
+    assert found.version == 1
+
+
+def test_other_slots_keep_what_was_cut_by_a_run_that_was_still_alive(
+    folders: CheckpointFolders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cuts a group between our look and our claim: the claim is worked out anew from there."""
+    monkeypatch.setattr(CheckpointLock, "acquire", lambda self: None)
+    first = open_run(QUERY, settings(slots=2), folders)
+    prepare = opening.prepare_to_take
+    plan = first.plan
+    operator = plan.operators[plan.labels["J1"]]
+
+    def cut_first(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...]) -> None:
+        prepare(folders, table, waiting)
+        if table.manifest.version == 0:
+            placement = first.checkpoint.manifest.placement
+            middle = placement.of(operator.partitioning).bounds.middle(1)
+            assert middle is not None
+            first.checkpoint.commit([], [SetPlacement(placement.cut(operator.partitioning, 1, middle))])
+
+    monkeypatch.setattr(opening, "prepare_to_take", cut_first)
+    second = open_run(QUERY, settings(slots=3), folders)
+    placement = second.checkpoint.manifest.placement
+    assert (placement.slots, placement.of(operator.partitioning).groups) == (3, GROUPS + 1)
+    second.close()
+    first.close()
 
 
 def test_another_plan_is_refused(folders: CheckpointFolders) -> None:

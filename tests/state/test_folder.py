@@ -4,44 +4,29 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pyarrow.fs as pafs
 import pytest
 
+from object_server import S3Server
 from watersmeet.errors import ResourceError, StateConflictError
-from watersmeet.state import files
 from watersmeet.state.files import Folder
 
 
-@pytest.fixture(params=["local", "file address", "remote"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """An empty folder of each kind; the remote one is another filesystem to pyarrow, and kept on this disk."""
-    if request.param == "local":
-        address = str(tmp_path / "home")
-    elif request.param == "file address":
-        address = f"file://{tmp_path}/home"
-    else:
-        address = "far://bucket/home"
-        use_far_filesystem(tmp_path, monkeypatch)
-    result = Folder(address, str(tmp_path / "cache"))
+@pytest.fixture(params=["local", "file address", "store"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, s3: S3Server) -> Folder:
+    """An empty folder of each kind."""
+    addresses = {
+        "local": lambda: str(tmp_path / "home"),
+        "file address": lambda: f"file://{tmp_path}/home",
+        "store": lambda: s3.address(f"{s3.bucket()}/a/home/"),
+    }
+    result = Folder(addresses[request.param](), str(tmp_path / "cache"))
     result.make()
     return result
-
-
-def use_far_filesystem(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (root / "far").mkdir()
-    filesystem = pafs.SubTreeFileSystem(str(root / "far"), pafs.LocalFileSystem())
-
-    def from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
-        assert uri.startswith("far://")
-        return filesystem, uri.removeprefix("far://")
-
-    names = {name: getattr(pafs, name) for name in ("FileType", "FileSelector")}
-    monkeypatch.setattr(files, "pafs", SimpleNamespace(FileSystem=SimpleNamespace(from_uri=from_uri), **names))
 
 
 def write(folder: Folder, name: str, data: bytes) -> None:
@@ -56,7 +41,14 @@ def test_what_is_written_is_read(folder: Folder) -> None:
 
 
 def test_names_of_a_folder_that_is_not_there(folder: Folder) -> None:
-    assert Folder(folder.path("none")).names() == []
+    assert folder.sub("none").names() == []
+
+
+def test_folders_are_among_the_names(folder: Folder) -> None:
+    folder.sub("deep").make()
+    write(folder.sub("deep"), "a", b"x")
+    write(folder, "z", b"x")
+    assert (folder.names(), folder.sub("deep").names()) == (["deep", "z"], ["a"])
 
 
 def test_delete_is_content_with_nothing_to_delete(folder: Folder) -> None:
@@ -75,9 +67,25 @@ def test_the_second_put_is_refused_and_changes_nothing(folder: Folder) -> None:
 
 
 def test_move_out(folder: Folder) -> None:
-    write(folder, "a", b"x")
-    folder.move_out("a", folder.path("b"))
+    """Of those that are still there."""
+    target = folder.sub("out")
+    target.make()
+    for name in ("a", "b", "c"):
+        write(folder, name, name.encode())
+    folder.move_out(["a"], target)
+    folder.move_out(["a", "b", "none"], target)
+    assert (folder.names(), target.names()) == (["c", "out"], ["a", "b"])
+    assert target.read("b") == b"b"
+
+
+def test_delete_many(folder: Folder) -> None:
+    for name in "abc":
+        write(folder, name, b"x")
+    folder.delete_all(["a", "none", "c"])
+    folder.delete_all([])
     assert folder.names() == ["b"]
+    folder.remove()
+    assert folder.names() == []
 
 
 def test_open_goes_through_the_cache(folder: Folder, tmp_path: Path) -> None:
@@ -92,6 +100,16 @@ def test_open_goes_through_the_cache(folder: Folder, tmp_path: Path) -> None:
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
     with pytest.raises(FileNotFoundError):
         folder.open("a")
+
+
+def test_what_is_written_may_stay_in_the_cache(tmp_path: Path, s3: S3Server) -> None:
+    bucket = s3.bucket()
+    folder = Folder(s3.address(bucket), str(tmp_path / "cache"))
+    folder.write("a", lambda sink: sink.write(b"kept"), keep_copy=True)
+    folder.write("b", lambda sink: sink.write(b"sent"))
+    copies = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert [path.read_bytes() for path in copies] == [b"kept"]
+    assert s3.objects(bucket) == {"a": b"kept", "b": b"sent"}
 
 
 def test_two_folders_share_a_cache(tmp_path: Path) -> None:
@@ -174,3 +192,14 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     write(folder, "a", b"x")
     with pytest.raises(ResourceError, match='cannot write "a"'):
         folder.open("a")
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("address", ["/data/ck", "s3://bucket/ck?region=here"])
+def test_folders_within_and_folders_sent_to_tasks_are_as_durable(address: str, durable: bool) -> None:
+    folder = Folder(address, "/cache", durable)
+    assert folder.sub("a", "/other") == Folder(address.replace("/ck", "/ck/a"), "/other", durable)
+    assert folder.sub("a").durable is durable
+    sent = pickle.loads(pickle.dumps(folder))
+    assert (sent, hash(sent)) == (folder, hash(folder))
+    assert sent != Folder(address, "/cache", not durable)

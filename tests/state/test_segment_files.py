@@ -152,6 +152,6 @@ def test_memory_has_the_same_face(rows: pa.RecordBatch, state: State) -> None:
     segment = segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 7)
     assert segments.read(segment).rows is rows
     assert segments.names() == [file_name(segment.id)]
-    segments.delete(file_name(segment.id))
-    segments.delete(file_name(segment.id))
+    segments.delete_all([file_name(segment.id)])
+    segments.delete_all([file_name(segment.id)])
     assert segments.names() == []

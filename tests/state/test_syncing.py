@@ -71,6 +71,45 @@ def test_a_name_that_cannot_be_put_on_disk_is_taken_back(tmp_path: Path, monkeyp
     assert folder.names() == []
 
 
+def test_a_file_that_is_tidied_away_while_it_waits_for_the_disk(tmp_path: Path) -> None:
+    """A run that was taken over, and does not know it yet, deletes what it takes for leftovers."""
+    folder, other = filled(tmp_path / "one"), filled(tmp_path / "two", "a")
+    asked: list[str] = []
+
+    def sync(path: str) -> None:
+        asked.append(path)
+        if len(asked) == 1:
+            os.unlink(path)
+        sync_files({other: ["a"]}, also=[path])
+
+    folder.put_if_absent("7", b"x", sync=sync)
+    assert (len(asked), folder.names(), folder.read("7")) == (2, ["7"], b"x")
+    with pytest.raises(ResourceError, match='cannot write "8": No such file'):
+        Folder(folder.path("none")).put_if_absent("8", b"x")
+
+
+def test_an_error_of_the_disk_is_told_and_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither if the file has gone as well: the second time the disk may say yes, and not have it."""
+    folder, other = filled(tmp_path / "one"), filled(tmp_path / "two", "a")
+
+    def sync(path: str) -> None:
+        os.unlink(path)
+        sync_files({other: ["a"]}, also=[path])
+
+    monkeypatch.setattr(os, "fsync", Asked(fails_at=0))
+    with pytest.raises(ResourceError, match='cannot sync "a": Input/output error'):
+        folder.put_if_absent("7", b"x", sync=sync)
+    assert folder.names() == []
+
+
+def test_what_somebody_else_deletes_is_passed_over_where_that_is_said(tmp_path: Path, asked: Asked) -> None:
+    folder = filled(tmp_path / "one", "a")
+    sync_files({folder: ["a", "gone"]}, may_be_gone=True)
+    assert asked.paths == [folder.path("a"), folder.path()]
+    with pytest.raises(ResourceError, match='cannot sync "gone"'):
+        sync_files({folder: ["a", "gone"]})
+
+
 def test_a_filesystem_whose_folders_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = filled(tmp_path / "one")
     monkeypatch.setattr(os, "fsync", Asked(fails_at=1, error=errno.EINVAL))

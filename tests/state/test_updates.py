@@ -21,6 +21,7 @@ from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured, PairCounts
 from watersmeet.plan.spec import FilterSpec, JoinSpec, PlanSpec, VisitSpec
 from watersmeet.plan.tree import Join, Leaf
+from watersmeet.state.epochs import Holder
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, QueryIdentity, StreamProgress, Track
 from watersmeet.state.segment_table import SegmentTable
@@ -30,6 +31,7 @@ from watersmeet.state.updates import (
     UPDATES,
     AddSegment,
     AdvanceStream,
+    Claim,
     CloseGroups,
     CoolGroups,
     CutRange,
@@ -75,6 +77,7 @@ def apply(update: Update, manifest: Manifest) -> Manifest:
 
 
 EXAMPLES: tuple[Update, ...] = (
+    Claim(Holder(1, "run", "host", 7, "2026-11-17 05:00:00 UTC")),
     SetPlacement(Placement(3, GROUPS, {Partitioning("k0"): (0, 0, 1, 1, 2, 2, 2, 2)})),
     CutRange(Partitioning("k0"), 2, 5 << 60, (STATE,), {S: (3, 2)}, {J1: 0.25}),
     SetTracks(

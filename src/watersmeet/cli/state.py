@@ -62,7 +62,7 @@ def show_version(args: argparse.Namespace) -> int:
 
 
 def _read(checkpoint: str) -> list[Manifest]:
-    root = Folder(f"{checkpoint.rstrip('/')}/state")
+    root = Folder(checkpoint).sub("state")
     manifests = list(read_versions(root))
     if manifests:
         return manifests

@@ -6,16 +6,23 @@ has a `Checkpoint` owns what lies there until it is closed; after that nothing c
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
+import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
+from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
 from watersmeet.model.file_sums import sum_of
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
+from watersmeet.state.epochs import FIRST_EPOCH, NOBODY, Holder, TakenOverError
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything, collect_files
@@ -25,11 +32,14 @@ from watersmeet.state.manifest import Manifest, Track
 from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments, file_name
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.syncing import sync_files
-from watersmeet.state.table import AtVersion, Consequences, FileTable, Requirement, Table, none
+from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
 from watersmeet.state.updates import SetPlacement, Update
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
+# After so long without a commit a run looks whether its checkpoint is still its own, before it delivers or while it
+# waits for rows. A process that was stopped and goes on sees that time has passed.
+CHECK_HELD_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -46,26 +56,24 @@ class CheckpointFolders:
 
     @property
     def state(self) -> Folder:
-        return self._inner("state")
+        return self.home.sub("state")
 
     @property
     def segments(self) -> Folder:
-        return self._inner("state/segments", self.cache)
+        return self.home.sub("state/segments", self.cache)
 
     @property
     def results(self) -> Folder:
-        return self._inner("state/results")
+        return self.home.sub("state/results")
 
     @property
     def file_lists(self) -> Folder:
-        return self._inner("state/files")
-
-    def _inner(self, path: str, cache: str | None = None) -> Folder:
-        return Folder(self.home.path(path), cache, self.durable)
+        return self.home.sub("state/files")
 
     @property
     def spark(self) -> Folder:
-        return self._inner("spark")
+        """Spark's own, which says how far sources were read."""
+        return self.home.sub("spark")
 
 
 class Checkpoint:
@@ -88,6 +96,7 @@ class Checkpoint:
         self._closed = False
         self._turn = threading.Lock()  # a commit and the end do not overlap
         self._looked_through = table.manifest.version
+        self._known_held = time.monotonic()
         self._scratch: list[SegmentId] = []
         self._delivered: list[str] = []
 
@@ -105,7 +114,27 @@ class Checkpoint:
                     "the run has ended",
                     detail="It has let go of its checkpoint, and can change nothing there any more.",
                 )
-            return self.table.commit(requirements, updates, consequences)
+            manifest = self.table.commit(requirements, updates, consequences)
+            self._known_held = time.monotonic()
+            return manifest
+
+    def check_held(self) -> None:
+        """Raise `TakenOverError` if a later run has taken the checkpoint. A commit tells too, so it looks seldom."""
+        with self._turn:
+            if not self._closed and time.monotonic() - self._known_held >= CHECK_HELD_SECONDS:
+                self.table.check_held()
+                self._known_held = time.monotonic()
+
+    def reason(self, error: BaseException) -> BaseException:
+        """What to say of an error that ends the run: where the checkpoint was taken over, that. All else, files that
+        are missing or Spark's own error, comes of it."""
+        with suppress(WatersmeetError), self._turn:
+            if not self._closed and not isinstance(error, TakenOverError):
+                try:
+                    self.table.check_held()
+                except TakenOverError as taken:
+                    return taken
+        return error
 
     def sync_first(self, files: Mapping[Folder, Iterable[str]]) -> None:
         """Have these files of each folder on disk before the next version is, all at once."""
@@ -141,11 +170,20 @@ def newest_manifest(folders: CheckpointFolders) -> Manifest | None:
     return None if table is None else table.manifest
 
 
-def first_manifest(query: Query, spec: PlanSpec, placement: Placement, why: str = "") -> Manifest:
+def this_run() -> Holder:
+    """This process as the holder of a checkpoint, which gives it its epoch."""
+    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Holder(FIRST_EPOCH, uuid.uuid4().hex, socket.gethostname(), os.getpid(), since)
+
+
+def first_manifest(
+    query: Query, spec: PlanSpec, placement: Placement, why: str = "", holder: Holder = NOBODY
+) -> Manifest:
     """Version 0 of a run."""
     decision = {"decision": "plan", "plan": str(spec.tree), "reason": why, "version": 0}
     decisions = (decision,) if why else ()
-    return Manifest(0, identify(query), (Track(spec, why),), placement, SegmentTable.of(), decisions=decisions)
+    segments = SegmentTable.of()
+    return Manifest(0, identify(query), (Track(spec, why),), placement, segments, decisions=decisions, holder=holder)
 
 
 def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder | None = None) -> Checkpoint:
@@ -155,35 +193,44 @@ def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder 
 
 
 def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...], lock: CheckpointLock) -> Checkpoint:
-    """Take over the table of a checkpoint whose lock is held."""
+    """Go on with the table of a checkpoint that this run has taken. Only now may anything be deleted."""
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
-    _check_waiting(table.manifest, waiting)
-    _sync_found(folders, table, waiting)
-    checkpoint = Checkpoint(table, FileSegments(folders.segments, keep_open=True), waiting, lock, folders.file_lists)
+    segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)
+    checkpoint = Checkpoint(table, segments, waiting, lock, folders.file_lists)
     checkpoint.tidy(everything=True)
     return checkpoint
 
 
+def prepare_to_take(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...]) -> None:
+    """Have what earlier runs left whole and on disk before anything follows from it. The claim is the first that does.
+
+    Deletes nothing, and takes files that go meanwhile as they come: the run before may be alive until it is claimed.
+    """
+    for folder in (folders.segments, folders.file_lists, *waiting):
+        folder.make()
+    _check_waiting(table.manifest, waiting)
+    _sync_found(folders, table, waiting)
+
+
 def _check_waiting(manifest: Manifest, waiting: tuple[Folder, ...]) -> None:
     """Raise unless the files that an earlier run left to be delivered are as it wrote them."""
-    for folder in waiting:
-        there = set(folder.names())
-        for name, (size, crc32) in [entry for delivery in manifest.undelivered for entry in delivery.sums.items()]:
-            if name in there and (found := sum_of(folder.read(name))) != (size, crc32):
-                raise ResourceError(
-                    f'the file "{name}" that waits for its delivery is corrupt',
-                    detail=f"{folder.path(name)} has {found[0]} bytes with checksum {found[1]:08x}; "
-                    f"the manifest says {size} bytes with checksum {crc32:08x}.",
-                    hint="Restore the file from a backup, or start again with a new checkpoint.",
-                )
+    for name, (size, crc32) in [entry for delivery in manifest.undelivered for entry in delivery.sums.items()]:
+        for folder in waiting:
+            with suppress(FileNotFoundError):  # it waits in another of the folders, or has been delivered
+                if (found := sum_of(folder.read(name))) != (size, crc32):
+                    raise ResourceError(
+                        f'the file "{name}" that waits for its delivery is corrupt',
+                        detail=f"{folder.path(name)} has {found[0]} bytes with checksum {found[1]:08x}; "
+                        f"the manifest says {size} bytes with checksum {crc32:08x}.",
+                        hint="Restore the file from a backup, or start again with a new checkpoint.",
+                    )
 
 
 def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...]) -> None:
-    """Have what an earlier run left on disk before anything follows from it.
+    """Have what an earlier run left on disk. It may have been killed before it did so itself, or not have meant to.
 
-    It may have been killed before it did so itself, or not have meant to. What is on disk already costs next to
-    nothing to ask for. A file that is missing is told of when it is read.
+    What is on disk already costs next to nothing to ask for. A file that is missing is told of when it is read.
     """
     manifest = table.manifest
     undelivered = {name for entry in manifest.undelivered for name in (*entry.results, *entry.late_files)}
@@ -192,8 +239,9 @@ def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: tuple[Fol
         folders.file_lists: {name for entry in manifest.streams.values() for name, _ in entry.file_lists},
         **dict.fromkeys(waiting, undelivered),
     }
-    sync_files({folder: names.intersection(folder.names()) for folder, names in wanted.items()})
-    sync_files({folder: folder.names() for folder in (table.versions, table.snapshots)})
+    sync_files(wanted, may_be_gone=True)
+    log = [folder for folder in (table.versions, table.snapshots) if folder.local]
+    sync_files({folder: folder.names() for folder in log}, may_be_gone=True)
 
 
 def refuse_unfit(manifest: Manifest, query: Query, groups: int) -> None:
@@ -207,11 +255,10 @@ def refuse_unfit(manifest: Manifest, query: Query, groups: int) -> None:
         )
 
 
-def set_slots(checkpoint: Checkpoint, slots: int) -> None:
+def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
     """Another number of slots for a run that goes on changes owners alone: what was cut stays cut."""
-    placement = checkpoint.manifest.placement
-    if placement.slots != slots:
-        checkpoint.commit([AtVersion(checkpoint.manifest.version)], [SetPlacement(placement.spread(slots))])
+    placement = manifest.placement
+    return [] if placement.slots == slots else [SetPlacement(placement.spread(slots))]
 
 
 def refuse_made_on_spark(folders: CheckpointFolders) -> None:

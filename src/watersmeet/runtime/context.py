@@ -57,6 +57,7 @@ class SourceContext:
     times: Mapping[str, str]  # the event-time column of each stream
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]
+    epoch: int = 0  # of the run, which the files that it writes are named after
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class StageContext:
     watched: Mapping[OperatorName, Bounds] = field(default_factory=dict)  # whose groups statistics are kept of
     lineage: Mapping[str, OperatorName] = field(default_factory=dict)  # by field, the join whose hash it is
     query: Query | None = None  # for a stage that emits results
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,13 @@ class BatchContext:
     def for_sources(self) -> SourceContext:
         times = {entry.stream.name: entry.stream.time for entry in self.plan.query.inputs}
         return SourceContext(
-            self.batch, self.placement, self.watermarks_us, times, self.plan.leaves, self.plan.port_stage
+            self.batch,
+            self.placement,
+            self.watermarks_us,
+            times,
+            self.plan.leaves,
+            self.plan.port_stage,
+            self.manifest.epoch,
         )
 
     def for_stage(self, stage: Stage) -> StageContext:
@@ -176,6 +184,7 @@ class BatchContext:
             watched=self._bounds if self.watched and self.new_rows else {},
             lineage={n.lineage: n.name for n in plan.operators.values() if n.lineage is not None},
             query=None if stage.exchanges else plan.query,
+            epoch=self.manifest.epoch,
         )
 
 

@@ -91,6 +91,7 @@ class Driver(Generic[SourceT]):
         with self.turn:
             for delivery in self.manifest.undelivered:
                 if delivery.id not in self._delivered:
+                    self.checkpoint.check_held()
                     folders = self._deliver(delivery) or ()
                     self.checkpoint.sync_first(dict.fromkeys(folders, ()))  # before it is marked as delivered
                     self._delivered[delivery.id] = delivery
@@ -107,6 +108,7 @@ class Driver(Generic[SourceT]):
     def run_idle(self) -> bool:
         """Do what is worth doing while the sources are silent; whether there was anything."""
         with self.turn:
+            self.checkpoint.check_held()
             if self.manifest.batch is None:
                 return False
             started = self._clock.now()

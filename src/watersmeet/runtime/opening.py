@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from watersmeet.adapt.controller import Controller
+from watersmeet.adapt.policies.force_steps import check_steps
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import Job
+from watersmeet.errors import StateConflictError
 from watersmeet.model.placement import Placement
 from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.plan.layout import lay_out_spec
@@ -23,8 +25,10 @@ from watersmeet.runtime.checkpoint import (
     hold,
     in_memory,
     newest_manifest,
+    prepare_to_take,
     refuse_unfit,
-    set_slots,
+    slots_changed,
+    this_run,
 )
 from watersmeet.runtime.planning import PlanSettings, choose_spec, recorded_spec, silent_note
 from watersmeet.runtime.upgrading import open_table
@@ -34,6 +38,7 @@ from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import FileTable
 
+TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
 DEFAULT_SLOTS = 2
 DEFAULT_GROUPS = 300
 
@@ -82,29 +87,64 @@ def open_run(
 
     An existing checkpoint must be of this query, plan and number of groups; another number of slots changes placement.
     """
-    placement = Placement(settings.slots, settings.groups)
     if folders is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
+        placement = Placement(settings.slots, settings.groups)
+        _check_steps(query, settings, first_manifest(query, spec, placement))
         spill = Folder(tempfile.mkdtemp(prefix="watersmeet-"), durable=False) if settings.memory.watched else None
         checkpoint = in_memory(query, spec, placement, spill)
         return _opened(query, settings, chosen, checkpoint, spill)
     lock = CheckpointLock(folders.home)
     lock.acquire()
     try:
-        table = open_table(folders, query)
-        if table is None:
-            spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
-            table = FileTable.create(folders.state, first_manifest(query, spec, placement, chosen.reason))
-        else:
-            refuse_unfit(table.manifest, query, settings.groups)
-            refuse(table.manifest)
-            _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
-        checkpoint = hold(folders, table, waiting, lock)
-        set_slots(checkpoint, settings.slots)
-        return _opened(query, settings, chosen, checkpoint)
+        for attempt in range(TAKES_TRIED):
+            try:
+                table, chosen = _take(query, settings, folders, waiting, lock.held, refuse, note)
+                break
+            except StateConflictError:  # it changed while it was read, or another run was faster to make it
+                if attempt == TAKES_TRIED - 1:
+                    raise
+        return _opened(query, settings, chosen, hold(folders, table, waiting, lock))
     except BaseException:
         lock.release()
         raise
+
+
+def _take(
+    query: Query,
+    settings: RunSettings,
+    folders: CheckpointFolders,
+    waiting: tuple[Folder, ...],
+    locked: bool,
+    refuse: Callable[[Manifest], None],
+    note: Callable[[str], None],
+) -> tuple[FileTable, ChosenPlan]:
+    """Make the checkpoint, or take the one that is there once it is known to fit. Nothing was deleted before."""
+    table = open_table(folders, query)
+    if table is None:
+        spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
+        placement = Placement(settings.slots, settings.groups)
+        first = first_manifest(query, spec, placement, chosen.reason, this_run())
+        _check_steps(query, settings, first)
+        return FileTable.create(folders.state, first), chosen
+    refuse_unfit(table.manifest, query, settings.groups)
+    refuse(table.manifest)
+    _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
+    _check_steps(query, settings, table.manifest)
+    former = table.manifest.holder
+    table = table.claim(
+        this_run(),
+        lambda manifest: slots_changed(manifest, settings.slots),
+        lambda table: prepare_to_take(folders, table, waiting),
+    )
+    if former.epoch and not locked:  # no lock says whether that run is still alive
+        note(f"took over the checkpoint from {former}; if that run is still alive, it will stop")
+    return table, chosen
+
+
+def _check_steps(query: Query, settings: RunSettings, manifest: Manifest) -> None:
+    """Refuse forced steps that cannot be taken, before anything is made that a refused run would leave behind."""
+    check_steps(settings.memory, lay_out_spec(query, manifest.answering.spec), manifest)
 
 
 def plan_ahead(

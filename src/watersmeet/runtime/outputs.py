@@ -7,10 +7,9 @@ names on disk first.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet import faults
 from watersmeet.runtime.results import CountedResults, ParquetResults
@@ -52,6 +51,13 @@ class Outputs:
         late_waiting = None if late is None else _waiting_folder(late, owner, waiting.durable)
         return cls(ParquetResults(waiting), waiting, None, late_waiting, late)
 
+    def in_epoch(self, epoch: int) -> Outputs:
+        """The same, with files named after the epoch of a run that has taken its checkpoint."""
+        writer = self.writer
+        if not isinstance(writer, ParquetResults):
+            return self
+        return replace(self, writer=ParquetResults(writer.folder, epoch))
+
     @property
     def waiting_folders(self) -> tuple[Folder, ...]:
         return tuple(folder for folder in (self.waiting, self.late_waiting) if folder is not None)
@@ -69,15 +75,13 @@ class Outputs:
 
 
 def _waiting_folder(target: str, owner: str, durable: bool) -> Folder:
-    return Folder(Folder(target).path(f"{WAITING}-{zlib.crc32(owner.encode()):08x}"), durable=durable)
+    return Folder(target, durable=durable).sub(f"{WAITING}-{zlib.crc32(owner.encode()):08x}")
 
 
 def _publish(waiting: Folder, names: Sequence[str], target: str) -> list[Folder]:
     """Move files that still wait. One that does not has been moved before: nothing else takes it from there, and where
     it is by now is its readers' affair."""
-    for name in names:
-        if waiting.exists(name):
-            waiting.move_out(name, os.path.join(target, name))
-            faults.reach("in-delivery")
+    folder = Folder(target, durable=waiting.durable)
+    waiting.move_out(names, folder, midway="in-delivery")
     # One that was moved before may have been moved by a process that was killed, and not be on disk either.
-    return [Folder(target, durable=waiting.durable)] if names else []
+    return [folder] if names else []

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from watersmeet.errors import InputError
-from watersmeet.state.files import is_local, local_path
+from watersmeet.state.addresses import STORE_SCHEMES, is_local, local_path, parse_address, public_address
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # how the name of a folder says NULL
 
@@ -62,8 +62,8 @@ class SourceRoot:
             return cls(stream, local_path(path), pafs.LocalFileSystem(), local_path(path))
         address = public_address(path)
         try:
-            # Spark's name of S3 is s3a; pyarrow has one name for it.
-            filesystem, place = pafs.FileSystem.from_uri(re.sub(r"^s3[an]:", "s3:", path))
+            on_store = urlsplit(path).scheme in STORE_SCHEMES
+            filesystem, place = pafs.FileSystem.from_uri(parse_address(path).arrow if on_store else path)
         except (OSError, ValueError, NotImplementedError) as error:
             raise InputError(
                 f'cannot reach the path of stream "{stream}"',
@@ -180,17 +180,6 @@ def missing_path(stream: str, address: str) -> InputError:
         detail=f"{address} is neither a folder nor a file.",
         hint=relative if is_local(address) else None,
     )
-
-
-def public_address(address: str) -> str:
-    """An address without what may be secret or is about how to reach it, and without a slash at its end.
-
-    >>> public_address("s3://key:secret@bucket/in/?region=here"), public_address("hdfs://node:8020/in")
-    ('s3://bucket/in', 'hdfs://node:8020/in')
-    """
-    parts = urlsplit(address)
-    who, at, host = parts.netloc.rpartition("@")
-    return f"{parts.scheme}://{host if ':' in who else who + at + host}{parts.path}".rstrip("/")
 
 
 def unescape(text: str) -> str:

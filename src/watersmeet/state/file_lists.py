@@ -6,10 +6,10 @@ A manifest would grow with every file, and each snapshot with it. So names move 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Container, Iterable, Iterator
 
 from watersmeet.errors import ResourceError
+from watersmeet.state.epochs import name_of_epoch
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest, StreamProgress
 from watersmeet.state.sealed import SEALED_FORMAT, seal, unseal
@@ -46,7 +46,7 @@ class FilesRead:
                 files = [*(file for name, count in lists for file in self._read(name, count)), *progress.files]
                 kept = [(name, time) for name, time in files if time >= progress.ignored_before_us]
                 self._names[stream] -= {name for name, time in files if time < progress.ignored_before_us}
-                list_name = f"{uuid.uuid4().hex}.json"
+                list_name = name_of_epoch("files", manifest.epoch, ".json")
                 if self._folder is not None:
                     self._folder.put_if_absent(list_name, seal({"format": SEALED_FORMAT, "files": kept}))
                 yield ListFiles(stream, list_name, len(kept), len(progress.files), tuple(joined))

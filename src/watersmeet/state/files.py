@@ -1,8 +1,8 @@
-"""A folder of files on any filesystem that pyarrow reaches, with the few operations that state needs.
+"""A folder of files, on this machine or on an object store, with the few operations that state needs.
 
-A plain path (or a `file:` address) is handled by the operating system: writes go to a temporary name and appear whole,
-`put_if_absent` is atomic (a hard link), reads are memory-mapped. Any other address goes through `pyarrow.fs`; there,
-reads go through a local cache folder, and `put_if_absent` looks before it writes, which is enough for a single writer.
+A path is handled by the operating system: writes go to a temporary name and appear whole, `put_if_absent` is atomic (a
+hard link), reads are memory-mapped. On an object store (`state/stores.py`) files are written on this machine first,
+then sent, and reads go through a local cache folder. What addresses mean is in `state/addresses.py`.
 
 What a `durable` folder on a local disk holds is to survive a power loss: `put_if_absent` and `make` have what they made
 on disk when they return. `write` does not, nor `move_out`: whoever refers to their files has them on disk first, all of
@@ -16,36 +16,27 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlparse
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from watersmeet import faults
-from watersmeet.errors import ResourceError, StateConflictError
+from watersmeet.errors import AddressError, ResourceError, StateConflictError
+from watersmeet.state.addresses import for_spark, is_local, local_path, parse_address
+
+if TYPE_CHECKING:
+    from watersmeet.state.stores import StoreFolder
 
 TEMPORARY = ".tmp-"
-
-
-def is_local(address: str) -> bool:
-    """Whether `address` is a path of this machine.
-
-    >>> is_local("/data/ck"), is_local("file:///data/ck"), is_local("s3://bucket/ck")
-    (True, True, False)
-    """
-    scheme = urlparse(address).scheme
-    return scheme in ("", "file") or len(scheme) == 1
-
-
-def local_path(address: str) -> str:
-    return os.path.abspath(urlparse(address).path if address.startswith("file:") else address)
 
 
 def is_temporary(name: str) -> bool:
@@ -60,25 +51,54 @@ class Folder:
     `durable`: what is in it is to survive a power loss, and not only the end of the process.
     """
 
-    address: str
+    address: str = field(repr=False)  # as the user wrote it, which may be with a secret
     cache: str | None = None
     durable: bool = True
 
     def __post_init__(self) -> None:
         # Resolved once, where it is made: a task on another machine has another current folder.
-        if self.local:
+        if self.local and not self.address.startswith("dbfs:"):
             object.__setattr__(self, "address", local_path(self.address))
+        elif not self.local:
+            parse_address(self.address)  # a mistake shows before anything is made
 
     @property
     def local(self) -> bool:
         return is_local(self.address)
 
     def path(self, name: str = "") -> str:
-        root = self.address.rstrip("/")
+        """Where a file is, for people and for the system; without secrets."""
+        return f"{self._root}/{name}" if name else self._root
+
+    @cached_property
+    def _root(self) -> str:
+        return (local_path(self.address) if self.local else parse_address(self.address).public).rstrip("/")
+
+    def spark_path(self, name: str = "") -> str:
+        """The same, as Spark takes it."""
+        root = for_spark(self.address).rstrip("/")
         return f"{root}/{name}" if name else root
 
-    def _remote(self, name: str = "") -> tuple[Any, str]:
-        return pafs.FileSystem.from_uri(self.path(name))  # type: ignore[no-any-return]
+    def sub(self, name: str, cache: str | None = None) -> Folder:
+        """A folder in this one, as durable."""
+        base, question, options = self.address.partition("?") if not self.local else (self.address, "", "")
+        return Folder(f"{base.rstrip('/')}/{name}{question}{options}", cache, self.durable)
+
+    @cached_property
+    def _store(self) -> StoreFolder:
+        address = parse_address(self.address)
+        try:
+            from watersmeet.state.stores import StoreFolder
+        except ModuleNotFoundError as error:
+            raise AddressError(
+                f"{address.kind} addresses need the package {error.name}",
+                detail=f"{address.public} is on an object store.",
+                hint="Install it with: pip install 'watersmeet[objectstore]'.",
+            ) from None
+        return StoreFolder(address)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Folder, (self.address, self.cache, self.durable)  # without the client
 
     def make(self) -> None:
         if self.local:
@@ -86,19 +106,22 @@ class Folder:
                 os.makedirs(self.path(), exist_ok=True)
                 if self.durable:
                     _sync_parents(self.path())
-        else:
-            filesystem, path = self._remote()
-            filesystem.create_dir(path, recursive=True)
 
-    def write(self, name: str, fill: Callable[[Any], None], midway: str | None = None) -> None:
+    def remove(self) -> None:
+        """Remove the folder, and all that lies directly in it."""
+        if self.local:
+            shutil.rmtree(self.path(), ignore_errors=True)
+        else:
+            self._store.delete_all(self.names())
+
+    def write(self, name: str, fill: Callable[[Any], None], midway: str | None = None, keep_copy: bool = False) -> None:
         """Write the file `name`: `fill` gets a sink. It appears whole or not at all.
 
-        `midway` names a fault point to pass between the bytes and the final name.
+        `midway` names a fault point to pass between the bytes and the final name. With `keep_copy`, what is written to
+        a store stays in the cache too, for who will open it.
         """
         if not self.local:
-            filesystem, path = self._remote(name)
-            with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
-                fill(stream)
+            self._send(name, fill, midway, keep_copy)
             return
         temporary = self.path(f"{TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
@@ -122,25 +145,30 @@ class Folder:
         """
         conflict = StateConflictError(f'"{name}" exists already', detail=f"In {self.path()}.")
         if not self.local:
-            filesystem, path = self._remote(name)
-            if filesystem.get_file_info(path).type != pafs.FileType.NotFound:
+            if midway:
+                faults.reach(midway)
+            if not self._store.create(name, data):
                 raise conflict
-            with disk_errors("write", path), filesystem.open_output_stream(path) as stream:
-                stream.write(data)
             return
         temporary = self.path(f"{TEMPORARY}{uuid.uuid4().hex[:12]}")
         try:
             with disk_errors("write", self.path(name)):
                 with open(temporary, "wb") as stream:
                     stream.write(data)
-                if self.durable:
-                    (sync or sync_file)(temporary)
-                if midway:
-                    faults.reach(midway)
                 try:
+                    if self.durable:
+                        (sync or sync_file)(temporary)
+                    if midway:
+                        faults.reach(midway)
                     os.link(temporary, self.path(name))
                 except FileExistsError:
                     raise conflict from None
+                except (FileNotFoundError, ResourceError) as error:
+                    if not _is_gone(temporary, error):
+                        raise
+                    # A run that was taken over without knowing it yet has tidied up.
+                    self.put_if_absent(name, data, midway, sync)
+                    return
                 if self.durable:
                     self._sync_new(name)
         finally:
@@ -160,9 +188,7 @@ class Folder:
         if self.local:
             with open(self.path(name), "rb") as stream:
                 return stream.read()
-        filesystem, path = self._remote(name)
-        with filesystem.open_input_file(path) as stream:
-            return stream.read()  # type: ignore[no-any-return]
+        return self._store.read(name)
 
     def open(self, name: str) -> pa.NativeFile:
         """The file, memory-mapped: in place where it is local, else from a copy in the cache."""
@@ -174,24 +200,40 @@ class Folder:
         """Where the cache has, or would have, its copy of the file."""
         cache = self.cache or os.path.join(tempfile.gettempdir(), "watersmeet-cache")
         # The whole address is part of the copy's name: two checkpoints may share a cache.
-        return os.path.join(cache, f"{zlib.crc32(self.address.encode()):08x}", name)
+        return os.path.join(cache, f"{zlib.crc32(self.path().encode()):08x}", name)
 
     def _cached(self, name: str) -> str:
         copy = self._copy(name)
         if not os.path.exists(copy):
             content = self.read(name)
-            temporary = f"{copy}{TEMPORARY}{uuid.uuid4().hex[:12]}"
-            try:
-                with disk_errors("write", copy):
-                    os.makedirs(os.path.dirname(copy), exist_ok=True)
-                    with open(temporary, "wb") as stream:
-                        stream.write(content)
-                    os.rename(temporary, copy)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(temporary)
-                raise
+            with self._scratch(copy) as temporary, disk_errors("write", copy):
+                Path(temporary).write_bytes(content)
+                os.rename(temporary, copy)
         return copy
+
+    def _send(self, name: str, fill: Callable[[Any], None], midway: str | None, keep_copy: bool) -> None:
+        """Write a file for a store, and send it there."""
+        copy = self._copy(name)
+        with self._scratch(copy) as temporary:
+            with disk_errors("write", copy), open(temporary, "wb") as stream:
+                fill(stream)
+            if midway:
+                faults.reach(midway)
+            self._store.put(name, Path(temporary))
+            if keep_copy:
+                os.rename(temporary, copy)
+
+    @contextmanager
+    def _scratch(self, copy: str) -> Iterator[str]:
+        """A name in the cache that nobody else has; if the file is there at the end it is removed."""
+        temporary = f"{copy}{TEMPORARY}{uuid.uuid4().hex[:12]}"
+        with disk_errors("write", copy):
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+        try:
+            yield temporary
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
 
     def forget(self, name: str) -> None:
         """Drop the copy in the cache, if there is one; the next `open` makes a new one."""
@@ -203,35 +245,59 @@ class Folder:
         """The files in the folder, temporary ones included, sorted; none if there is no folder."""
         if self.local:
             return sorted(os.listdir(self.path())) if os.path.isdir(self.path()) else []
-        filesystem, path = self._remote()
-        infos = filesystem.get_file_info(pafs.FileSelector(path, allow_not_found=True))
-        return sorted(info.base_name for info in infos)
+        return self._store.names()
 
     def exists(self, name: str) -> bool:
         if self.local:
             return os.path.exists(self.path(name))
-        filesystem, path = self._remote(name)
-        return bool(filesystem.get_file_info(path).type != pafs.FileType.NotFound)
+        return self._store.exists(name)
 
-    def move_out(self, name: str, target: str) -> None:
-        """Move the file to the path `target`, on the same filesystem."""
+    def move_out(self, names: Iterable[str], target: Folder, midway: str | None = None) -> None:
+        """Move those of the files that are still there to the folder `target`, on the same filesystem or store.
+
+        `midway` names a fault point to pass after each. On a store they are copied first, then deleted together.
+        """
         if self.local:
-            with disk_errors("move to", target):
-                os.replace(self.path(name), local_path(target))
-        else:
-            filesystem, path = self._remote(name)
-            _, to = pafs.FileSystem.from_uri(target)
-            filesystem.move(path, to)
+            for name in names:
+                if self._moved(name, target):
+                    faults.reach(midway or "")
+            return
+        copied = []
+        for name in names:
+            if self._store.copy_out(name, target._store):
+                copied.append(name)
+                faults.reach(midway or "")
+        self._store.delete_all(copied)
+
+    def _moved(self, name: str, target: Folder) -> bool:
+        """Move a file on this machine; False if it is not there any more. Another run may be moving it too."""
+        with disk_errors("move to", target.path(name)):
+            try:
+                os.replace(self.path(name), target.path(name))
+            except FileNotFoundError:
+                if os.path.exists(self.path(name)):
+                    raise
+                return False
+        return True
 
     def delete(self, name: str) -> None:
         """Remove the file if it is there, and the copy of it in the cache."""
-        self.forget(name)
-        with suppress(FileNotFoundError):
+        self.delete_all([name])
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        """Remove those of the files that are there, and the copies of them in the cache."""
+        for name in names:
+            self.forget(name)
             if self.local:
-                os.unlink(self.path(name))
-            else:
-                filesystem, path = self._remote(name)
-                filesystem.delete_file(path)
+                with suppress(FileNotFoundError):
+                    os.unlink(self.path(name))
+        if not self.local:
+            self._store.delete_all(names)
+
+    def check_creates(self) -> None:
+        """Raise `AddressError` where `put_if_absent` would not be what it says."""
+        if not self.local:
+            self._store.check_creates()
 
 
 def sync_file(path: str) -> None:
@@ -262,6 +328,12 @@ def _sync_parents(path: str) -> None:
         if parent == path or os.stat(parent).st_dev != device:
             return
         path = parent
+
+
+def _is_gone(path: str, error: Exception) -> bool:
+    """Whether `error` says that there is no file at `path`, and nothing else, and that is so."""
+    cause = error.__cause__ if isinstance(error, ResourceError) else error
+    return isinstance(cause, FileNotFoundError) and cause.filename == path and not os.path.exists(path)
 
 
 @contextmanager

@@ -51,7 +51,8 @@ def upgrade_from_2(root: Folder, query: Query) -> None:
     plan = _find_plan(query, old)
     manifest = Manifest.from_json(old.present(plan))
     snapshots.put_if_absent(version_name(manifest.version), seal(manifest.to_json()))
-    drop_before(manifest.version, versions, snapshots)
+    drop_before(manifest.version, versions)
+    drop_before(manifest.version, snapshots)
 
 
 def _find_plan(query: Query, old: _Replayed) -> PhysicalPlan:

@@ -3,6 +3,10 @@
 Runs between batches in the process that commits, when no task is under way, so a file that nothing refers to is
 nobody's. `collect_files` deletes what is known to have been let go, in proportion to that. `collect_everything` looks
 through the folders for the rest: a task that failed or ran twice leaves orphans that nobody knows of.
+
+A run whose checkpoint was taken over deletes nothing that its successor needs, whenever it wakes up: what versions have
+let go of none takes up again, and of files that nothing refers to a run takes those alone that are named after its own
+epoch or an earlier one, which can commit nothing any more.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from watersmeet import faults
 from watersmeet.model.ids import SegmentId
+from watersmeet.state.epochs import epoch_of
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import Segments, file_name
 from watersmeet.state.table import Table
@@ -25,30 +30,34 @@ def collect_files(
 ) -> None:
     """Delete the files of segments that the last versions dropped, and those that were for one batch."""
     faults.reach("before-collect-garbage")
-    for segment in (*table.pop_dropped(), *scratch):
-        segments.delete(file_name(segment))
-    for name in delivered:
-        for folder in waiting:
-            folder.delete(name)
+    segments.delete_all([file_name(segment) for segment in (*table.pop_dropped(), *scratch)])
+    names = list(delivered)
+    for folder in waiting:
+        folder.delete_all(names)
     faults.reach("after-collect-garbage")
 
 
 def collect_everything(
     table: Table, segments: Segments, waiting: Sequence[Folder], file_lists: Folder | None = None
 ) -> int:
-    """Delete what nothing refers to from the folders; how many files that were."""
+    """Delete what nothing refers to from the folders; how many files that were.
+
+    A temporary file does not say of which epoch it is. So all are listed first, and then it is made sure that no later
+    run has come: what was there by then is not from it.
+    """
+    epoch = table.manifest.epoch
     alive = {file_name(segment.file) for manifest in table.recent for segment in manifest.segments.values()}
-    dead = [name for name in segments.names() if name not in alive]
-    for name in dead:
-        segments.delete(name)
-    undelivered = {
-        name for entry in table.manifest.undelivered for names in (entry.results, entry.late_files) for name in names
-    }
-    waste = [(folder, name) for folder in waiting for name in folder.names() if name not in undelivered]
-    if file_lists is not None:
-        listed = {name for m in table.recent for p in m.streams.values() for name, _ in p.file_lists}
-        waste += [(file_lists, name) for name in file_lists.names() if name not in listed]
-    waste += table.leftovers()
-    for folder, name in waste:
-        folder.delete(name)
-    return len(dead) + len(waste)
+    alive |= {name for entry in table.manifest.undelivered for name in (*entry.results, *entry.late_files)}
+    alive |= {name for m in table.recent for p in m.streams.values() for name, _ in p.file_lists}
+
+    def dead(names: Iterable[str]) -> list[str]:
+        return [name for name in names if name not in alive and epoch_of(name) <= epoch]
+
+    orphans = dead(segments.names())
+    folders = (*waiting, *(() if file_lists is None else (file_lists,)))
+    waste = [(folder, dead(folder.names())) for folder in folders] + table.leftovers()
+    table.check_held()
+    segments.delete_all(orphans)
+    for folder, names in waste:
+        folder.delete_all(names)
+    return len(orphans) + sum(len(names) for _, names in waste)

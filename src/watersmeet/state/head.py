@@ -3,9 +3,10 @@
 The file `head` is written after each commit and before anything follows from it, by renaming over the former one. It is
 a witness, not an authority. It may be behind, by a process that died in between, or a power loss, as nobody waits for
 the disk: then the versions count. It may be missing or damaged: then nothing is known. It is never ahead: a version
-that it names was there before it, so if there is no such version, one was lost.
+that it names was there before it, so if there is no such version, one was lost. Each run names versions alone that it
+committed itself: one that was paused in between, and taken over, sets the head back, which says less and nothing wrong.
 
-On other filesystems than a local disk there is none.
+On object stores there is none.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def write_head(root: Folder, version: int, digest: str) -> None:
         with disk_errors("write", root.path(HEAD)):
             with open(temporary, "wb") as stream:
                 stream.write(seal({"format": SEALED_FORMAT, "version": version, "digest": digest}))
-            os.replace(temporary, root.path(HEAD))
+            with suppress(FileNotFoundError):  # a later run has taken the checkpoint, and tidied up: its head counts
+                os.replace(temporary, root.path(HEAD))
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)

@@ -1,11 +1,13 @@
 """One run at a time on a checkpoint: an advisory lock that the system releases when the process ends, however it ends.
 
-Holds for checkpoints on a local or network filesystem with locks. Elsewhere two runs are told apart at the first
-commit: put-if-absent lets only one of them have a version.
+Holds for checkpoints on a local or network filesystem with locks, where it refuses a second run. On object stores, on
+filesystems without locks, and between hosts that do not see each other's, the second run takes over, and the first one
+stops: `state/epochs.py`.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -22,6 +24,11 @@ class CheckpointLock:
         self._folder = folder
         self._file: IO[str] | None = None
 
+    @property
+    def held(self) -> bool:
+        """Whether no other run can have the checkpoint now, as far as the filesystem knows."""
+        return self._file is not None
+
     def acquire(self) -> None:
         if not self._folder.local:
             return
@@ -31,7 +38,12 @@ class CheckpointLock:
             handle = open(path, "a+")  # noqa: SIM115 - stays open for as long as the lock is held
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
+            if error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):  # a filesystem without locks
+                handle.close()
+                return
+            if not isinstance(error, BlockingIOError):
+                raise
             handle.seek(0)
             holder = handle.read().strip() or "unknown"
             handle.close()

@@ -17,6 +17,7 @@ from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
+from watersmeet.state.epochs import NOBODY, Holder
 from watersmeet.state.segment_table import SegmentTable
 
 FORMAT = 4
@@ -156,6 +157,12 @@ class Manifest:
     measured: Measured = field(default_factory=Measured)
     figures: Mapping[OperatorName, GroupFigures] = field(default_factory=dict)
     learned: Learned = field(default_factory=Learned)
+    holder: Holder = NOBODY
+    claims: tuple[int, ...] = ()  # the versions with which runs have taken the checkpoint
+
+    @property
+    def epoch(self) -> int:
+        return self.holder.epoch
 
     @property
     def answering(self) -> Track:
@@ -204,6 +211,8 @@ class Manifest:
             "measured": self.measured.to_json(),
             "figures": {operator: figures.to_json() for operator, figures in self.figures.items()},
             "learned": _flat(self.learned),
+            "holder": _flat(self.holder),
+            "claims": list(self.claims),
         }
 
     @classmethod
@@ -225,6 +234,9 @@ class Manifest:
             measured=Measured.from_json(data["measured"]),
             figures={operator: GroupFigures.from_json(entry) for operator, entry in data["figures"].items()},
             learned=Learned.from_json(data["learned"]),
+            # A manifest from before there were epochs has neither.
+            holder=Holder.from_json(data["holder"]) if "holder" in data else NOBODY,
+            claims=tuple(data.get("claims", ())),
         )
 
 

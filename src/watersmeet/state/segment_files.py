@@ -13,6 +13,7 @@ import threading
 import uuid
 import zlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from watersmeet.model.ids import SegmentId
 from watersmeet.model.routing import Slice
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
+from watersmeet.state.epochs import name_of_epoch
 from watersmeet.state.files import Folder
 from watersmeet.state.summed import SummedSink
 from watersmeet.state.syncing import begin_sync
@@ -145,15 +147,17 @@ def _with_directory(batch: pa.RecordBatch) -> pa.RecordBatch:
 class FileSegments:
     """Writes and reads the segments of a checkpoint. Close it when the run ends.
 
-    With `keep_open`, files stay open for the batches to come: for a process that sees the end of the run.
+    With `keep_open`, files stay open for the batches to come: for a process that sees the end of the run. Files are
+    named after the `epoch` of their run.
     """
 
-    def __init__(self, folder: Folder, keep_open: bool = False) -> None:
+    def __init__(self, folder: Folder, keep_open: bool = False, epoch: int = 0) -> None:
         self.folder = folder
         self.keep_open = keep_open
+        self.epoch = epoch
 
     def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
-        entry = describe_segment(batch, state, slice_, number, SegmentId(f"{number:08d}-{uuid.uuid4().hex[:16]}"))
+        entry = describe_segment(batch, state, slice_, number, SegmentId(name_of_epoch(f"{number:08d}", self.epoch)))
         header = json.dumps({"format": FORMAT, "state": state.name}).encode()
         content = _with_directory(batch).replace_schema_metadata({_METADATA_KEY: header})
         summed = SummedSink()
@@ -163,7 +167,7 @@ class FileSegments:
                 writer.write_batch(content)
 
         faults.reach("before-segment")
-        self.folder.write(file_name(entry.id), fill, midway="in-segment")
+        self.folder.write(file_name(entry.id), fill, midway="in-segment", keep_copy=True)
         faults.reach("after-segment")
         size, crc32 = summed.sum
         return replace(entry, bytes=size, crc32=crc32)
@@ -227,10 +231,11 @@ class FileSegments:
     def names(self) -> list[str]:
         return self.folder.names()
 
-    def delete(self, name: str) -> None:
-        self.folder.delete(name)
-        open_files.forget(self.folder.path(name))
-        _sound.pop(self.folder.path(name), None)
+    def delete_all(self, names: Sequence[str]) -> None:
+        self.folder.delete_all(names)
+        for name in names:
+            open_files.forget(self.folder.path(name))
+            _sound.pop(self.folder.path(name), None)
 
 
 class MemorySegments:
@@ -256,8 +261,9 @@ class MemorySegments:
     def names(self) -> list[str]:
         return [file_name(segment_id) for segment_id in self._rows]
 
-    def delete(self, name: str) -> None:
-        self._rows.pop(SegmentId(os.path.splitext(name)[0]), None)
+    def delete_all(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._rows.pop(SegmentId(os.path.splitext(name)[0]), None)
 
 
 Segments = FileSegments | MemorySegments

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 
 from watersmeet.state.files import Folder, disk_errors, sync_file, sync_folder
@@ -39,14 +40,18 @@ def begin_sync(folder: Folder, name: str) -> None:
         _begun[folder.path(name)] = _threads().submit(sync_file, folder.path(name))
 
 
-def sync_files(files: Mapping[Folder, Iterable[str]], also: Iterable[str] = ()) -> None:
-    """Have these files of each folder on disk, and their names; `also` are paths of files without their names."""
+def sync_files(files: Mapping[Folder, Iterable[str]], also: Iterable[str] = (), may_be_gone: bool = False) -> None:
+    """Have these files of each folder on disk, and their names; `also` are paths of files without their names.
+
+    Of several errors the first is told; one of `also` comes after all others. `may_be_gone`: a file that is not there
+    is passed over, as somebody else may be deleting some.
+    """
     folders = {folder: list(names) for folder, names in files.items() if folder.durable and folder.local}
     paths = [*(folder.path(name) for folder, names in folders.items() for name in names), *also]
     with _turn:
         under_way = {path: _begun.pop(path) if path in _begun else _threads().submit(sync_file, path) for path in paths}
     for path, work in under_way.items():
-        with disk_errors("sync", path):
+        with disk_errors("sync", path), suppress(*[FileNotFoundError] if may_be_gone else []):
             work.result()
     for path in {folder.path() for folder in folders}:
         with disk_errors("sync folder", path):

@@ -9,37 +9,41 @@ Under a checkpoint lie
     state/results/..                            result files that wait for delivery
 
 `commit(requirements, updates)` adds the next version with put-if-absent, so two writers cannot both win; the loser gets
-`StateConflictError`. Opening reads the newest snapshot and the versions after it. Every file carries a format number; a
-newer one than ours is refused, and an older one is brought up to date when its run is started (`state/format_2.py`). A
-run without a checkpoint uses the same table with nothing written down.
+`TakenOverError` (`state/epochs.py`). Opening reads the newest snapshot and the versions after it. Every file carries a
+format number; a newer one than ours is refused, and an older one is brought up to date when its run is started
+(`state/format_2.py`). A run without a checkpoint uses the same table with nothing written down.
 
 Files carry checksums (`state/sealed.py`), and each version the digest of the one that it follows: what is damaged, or
-not the file that was committed, or missing, is refused. Files of format 3 have neither, and are read as they are.
+not the file that was committed, or missing, is refused. Files of format 3 have neither, and are read as they are. Below
+the oldest snapshot that is read lie the versions with which runs took the checkpoint, alone, and snapshot 0: they keep
+their names taken, and are not read.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId
+from watersmeet.state.epochs import NOBODY, Holder, TakenOverError
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.head import HEAD, Head, read_head, write_head
 from watersmeet.state.manifest import FORMAT, Manifest
 from watersmeet.state.sealed import SEALED_FORMAT, digest_of, seal, unseal
 from watersmeet.state.segment_files import newer_format
 from watersmeet.state.syncing import sync_files
-from watersmeet.state.updates import Draft, Update, apply, apply_all, update_from_json, update_to_json
+from watersmeet.state.updates import Claim, Draft, Update, apply, apply_all, update_from_json, update_to_json
 
 OLDEST_FORMAT = 3  # that is read as it is
 SNAPSHOT_EVERY = 20
 # Versions that stay readable behind the newest one: for inspection, and for a reader that is a little behind.
 VERSIONS_KEPT = 5
+CLAIMS_TRIED = 100  # each is one file; a run that is alive commits as often in a minute or so
 
 
 @dataclass(frozen=True)
@@ -127,9 +131,12 @@ class Table:
             found.append(self._dropped.popleft()[1])
         return found
 
-    def leftovers(self) -> list[tuple[Folder, str]]:
+    def leftovers(self) -> list[tuple[Folder, list[str]]]:
         """Files of commits that were cut short."""
         return []
+
+    def check_held(self) -> None:
+        """Raise `TakenOverError` if a later run has taken the checkpoint."""
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
         """Nothing to write down."""
@@ -153,9 +160,13 @@ class FileTable(Table):
     def create(cls, root: Folder, manifest: Manifest) -> FileTable:
         for folder in table_folders(root):
             folder.make()
+        root.check_creates()
         table = cls(root, manifest)
         content = seal(manifest.to_json())
         table.snapshots.put_if_absent(version_name(manifest.version), content)
+        if table_numbers(table.versions):
+            # It was made by another run, before there were epochs, and has dropped its version 0 since.
+            raise StateConflictError("there is a checkpoint already", detail=f"In {root.path()}.")
         table._set_head(manifest.version, content)
         return table
 
@@ -163,17 +174,73 @@ class FileTable(Table):
     def open(cls, root: Folder) -> FileTable | None:
         """The table at `root` at its newest version; None if there is none."""
         recent = deque(_read_log(root), maxlen=cls.versions_kept)
-        if not recent:
-            return None
+        return cls._at(root, recent) if recent else None
+
+    @classmethod
+    def _at(cls, root: Folder, recent: deque[tuple[Manifest, str | None]]) -> FileTable:
+        """At the last of these versions, each with its digest."""
         manifest, digest = recent[-1]
         table = cls(root, manifest)
         table.recent = deque((manifest for manifest, _ in recent), maxlen=cls.versions_kept)
         table._digest = digest
         return table
 
-    def leftovers(self) -> list[tuple[Folder, str]]:
-        folders = (self.root, self.versions, self.snapshots)
-        return [(folder, name) for folder in folders for name in folder.names() if is_temporary(name)]
+    def claim(
+        self,
+        holder: Holder,
+        consequences: Consequences = none,
+        before: Callable[[FileTable], None] = lambda table: None,
+    ) -> FileTable:
+        """Take the checkpoint for `holder`, whose epoch is given to it; the table to go on with.
+
+        A run that is alive may commit meanwhile: then we come after it. So what else the claim changes are
+        `consequences` of the version that it comes after, and `before` is called with each such version. Raises
+        `StateConflictError` where the table has gone on too far for that.
+        """
+        table = self
+        for _ in range(CLAIMS_TRIED):
+            before(table)
+            epoch = table.manifest.epoch + 1
+            try:
+                table.commit([], [Claim(replace(holder, epoch=epoch))], consequences)
+            except TakenOverError:
+                table = table._followed()
+                continue
+            # Where versions had gone on so far that the next one has been deleted again, its name was free. A table
+            # always has its newest version, so that now is soon enough to look.
+            if max(table_numbers(table.versions)) == table.manifest.version:
+                return table
+            break
+        raise StateConflictError("other runs commit to the checkpoint all the time", hint="Try again.")
+
+    def _followed(self) -> FileTable:
+        """The same table at its newest version."""
+        recent: deque[tuple[Manifest, str | None]] = deque(maxlen=self.versions_kept)
+        recent.extend((manifest, None) for manifest in self.recent)
+        recent[-1] = (self.manifest, self._digest)
+        with suppress(FileNotFoundError):
+            while True:
+                recent.append(_read_next(self.versions, *recent[-1]))
+        return FileTable._at(self.root, recent)
+
+    def leftovers(self) -> list[tuple[Folder, list[str]]]:
+        folders = (self.root, self.versions, self.snapshots) if self.root.local else ()
+        return [(folder, [name for name in folder.names() if is_temporary(name)]) for folder in folders]
+
+    def check_held(self) -> None:
+        following = self._read(self.manifest.version + 1)
+        if following is not None and following.get("run") != self.manifest.holder.run:
+            raise self._taken_over(following)
+
+    def _read(self, version: int) -> dict[str, Any] | None:
+        try:
+            return decode(self.versions, version_name(version), OLDEST_FORMAT, FORMAT)[0]
+        except FileNotFoundError:
+            return None
+
+    def _taken_over(self, following: Mapping[str, Any]) -> TakenOverError:
+        claims = [entry["holder"] for entry in following.get("updates", ()) if entry["update"] == Claim.__name__]
+        return TakenOverError(self.root.path(), Holder.from_json(claims[0]) if claims else NOBODY)
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
         content = seal(
@@ -182,11 +249,17 @@ class FileTable(Table):
                 "version": manifest.version,
                 "batch": manifest.last_batch,
                 "after": self._digest,
+                "run": manifest.holder.run,  # so that no two runs write the same, and each knows what it has written
                 "updates": [update_to_json(update) for update in updates],
             }
         )
         faults.reach("before-commit")
-        self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit", sync=self._sync)
+        try:
+            self.versions.put_if_absent(version_name(manifest.version), content, midway="in-commit", sync=self._sync)
+        except StateConflictError:
+            # Who takes a checkpoint does so with the version after the last, and that one is never deleted. So a run
+            # that was taken over finds it here, however much later it comes.
+            raise self._taken_over(self._read(manifest.version) or {}) from None
         faults.reach("after-commit")
         self._log_bytes += len(content)
         self._set_head(manifest.version, content)
@@ -214,19 +287,20 @@ class FileTable(Table):
         self._snapshot_bytes, self._log_bytes = len(content), 0
         faults.reach("after-snapshot")
         floor = max([n for n in table_numbers(self.snapshots) if n <= version - VERSIONS_KEPT], default=0)
-        drop_before(floor, self.versions, self.snapshots)
+        # Claims stay for ever, and so does version 0, with which a checkpoint is made: a run that wants the same name,
+        # and comes when all is long past, must find it taken.
+        drop_before(floor, self.versions, self.manifest.claims)
+        drop_before(floor, self.snapshots, (0,))
 
 
-def drop_before(floor: int, *folders: Folder) -> None:
-    """Delete versions and snapshots with numbers below `floor`."""
-    for folder in folders:
-        for number in table_numbers(folder):
-            if number < floor:
-                folder.delete(version_name(number))
+def drop_before(floor: int, folder: Folder, kept: Container[int] = ()) -> None:
+    """Delete versions or snapshots with numbers below `floor`, but those that are to be kept."""
+    numbers = [number for number in table_numbers(folder) if number < floor and number not in kept]
+    folder.delete_all([version_name(number) for number in numbers])
 
 
 def table_folders(root: Folder) -> tuple[Folder, Folder]:
-    return Folder(root.path("versions"), durable=root.durable), Folder(root.path("snapshots"), durable=root.durable)
+    return root.sub("versions"), root.sub("snapshots")
 
 
 def version_name(version: int) -> str:
@@ -320,19 +394,24 @@ def _read_log(root: Folder) -> Iterator[tuple[Manifest, str | None]]:
                     f"version {manifest.version + 1} of the state is missing",
                     f"There is a later version {number} in {versions.path()}.",
                 )
-            data, own_digest = decode(versions, version_name(number), OLDEST_FORMAT, FORMAT)
-            with corruption(versions, version_name(number)):
-                _check_number(data["version"], version_name(number))
-                if digest is not None and data.get("after", digest) != digest:
-                    raise ValueError("it does not follow the version before it, one of the two is another file")
-                manifest = apply_all([update_from_json(entry) for entry in data["updates"]], manifest)
-            digest = own_digest
+            manifest, digest = _read_next(versions, manifest, digest)
             yield _as_committed(manifest, digest, head, versions), digest
     except FileNotFoundError as error:
         # A live run drops old versions between our listing and our reading.
         raise StateConflictError(
             "the checkpoint changed while it was read", detail=f"{error.filename} has gone.", hint="Try again."
         ) from None
+
+
+def _read_next(versions: Folder, manifest: Manifest, digest: str | None) -> tuple[Manifest, str]:
+    """The version after `manifest`, and its digest; `FileNotFoundError` if there is none."""
+    name = version_name(manifest.version + 1)
+    data, own_digest = decode(versions, name, OLDEST_FORMAT, FORMAT)
+    with corruption(versions, name):
+        _check_number(data["version"], name)
+        if digest is not None and data.get("after", digest) != digest:
+            raise ValueError("it does not follow the version before it, one of the two is another file")
+        return apply_all([update_from_json(entry) for entry in data["updates"]], manifest), own_digest
 
 
 def _missing(primary: str, detail: str) -> ResourceError:

@@ -23,6 +23,7 @@ from watersmeet.model.routing import GroupRange, expand_ranges
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.smoothing import find_smoothing
 from watersmeet.model.statistics import Measured
+from watersmeet.state.epochs import Holder
 from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, StreamProgress, Track
 from watersmeet.state.segment_table import SegmentDraft
 
@@ -63,6 +64,17 @@ class Draft:
             decisions=tuple(self.decisions[-DECISIONS_KEPT:]),
             **self._changed,
         )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A run takes the checkpoint: the first that it commits."""
+
+    holder: Holder
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Claim:
+        return cls(Holder.from_json(data["holder"]))
 
 
 @dataclass(frozen=True)
@@ -291,6 +303,7 @@ class Update(Protocol):
 
 
 UPDATES: tuple[type[Update], ...] = (
+    Claim,
     SetPlacement,
     CutRange,
     SetTracks,
@@ -344,6 +357,14 @@ def apply_all(updates: Iterable[Update], manifest: Manifest) -> Manifest:
 @singledispatch
 def apply(update: Any, draft: Draft) -> None:
     raise InternalError(f"no way to apply a {type(update).__name__}")
+
+
+@apply.register
+def _(update: Claim, draft: Draft) -> None:
+    held = draft.get("holder").epoch
+    if update.holder.epoch != held + 1:
+        raise InternalError(f"epoch {update.holder.epoch} cannot follow epoch {held}")
+    draft.set(holder=update.holder, claims=(*draft.get("claims"), draft.version))
 
 
 @apply.register

@@ -92,7 +92,7 @@ class LocalExecutor:
         split = split_late(rows, context.times[stream], context.watermarks_us[stream])
         late_files: dict[str, FileSum] = {}
         if split.late is not None and self._late is not None:
-            late_files = write_late(self._late, split.late, stream, context.batch)
+            late_files = write_late(self._late, split.late, stream, context.batch, context.epoch)
         report = StreamReport(
             stream=stream,
             rows=rows.num_rows,

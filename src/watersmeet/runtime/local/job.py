@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Callable
 
@@ -39,6 +38,7 @@ def run_job(
     if folders is not None:
         refuse_made_on_spark(folders)
     run = open_run(query, settings_of(job), folders, outputs.waiting_folders, note=note_to(report))
+    outputs = outputs.in_epoch(run.checkpoint.manifest.epoch)
     try:
         for name, progress in run.checkpoint.manifest.streams.items():
             sources[name].ignored_before_us = progress.ignored_before_us
@@ -58,13 +58,17 @@ def run_job(
         try:
             for _ in local.batches(sources, job.run.trigger, stopped, drain):
                 pass
+        except Exception as error:
+            if (reason := run.checkpoint.reason(error)) is not error:
+                raise reason from None
+            raise
         finally:
             local.close()
     finally:
         run.close()
         if folders is None:
             for folder in outputs.waiting_folders:
-                shutil.rmtree(folder.path(), ignore_errors=True)
+                folder.remove()
 
 
 def _open_sources(job: Job, query: Query) -> dict[str, FileSource]:

@@ -32,7 +32,7 @@ from watersmeet.runtime.opening import plan_ahead, settings_of
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.runtime.spark.writer import StreamWriter
-from watersmeet.state.files import is_local, local_path
+from watersmeet.state.addresses import for_spark, is_local, local_path
 from watersmeet.state.table import OlderFormatError
 
 # Formats that Spark finds by their names. For another, such as a misspelt one, it also looks in Python, with a worker
@@ -116,7 +116,7 @@ def _open(session: SparkSession, source: SourceConfig) -> DataFrame:
     if source.format in FILE_FORMATS:
         return _open_files(session, source)
     reader = session.readStream.format(source.format).options(**source.options)
-    frame = reader.load(source.path) if source.path is not None else reader.load()
+    frame = reader.load(for_spark(source.path)) if source.path is not None else reader.load()
     # A source with a schema of its own is cast to the declared one, column by column.
     target = from_arrow_schema(source.schema)
     missing = [field.name for field in target if field.name not in frame.columns]
@@ -151,7 +151,7 @@ def _open_files(session: SparkSession, source: SourceConfig) -> DataFrame:
     if is_local(path) and os.path.isfile(local_path(path)):  # Spark streams folders alone
         folder, name = os.path.split(local_path(path))
         path, reader = folder, reader.option("pathGlobFilter", re.sub(r"([\\*?\[\]{}])", r"\\\1", name))
-    frame = reader.load(path)
+    frame = reader.load(for_spark(path))
     if not is_recursive(source.options):
         frame = _refuse_new_partitions(frame, source.path, columns)
     return frame.select(*(frame[f"`{name}`"] for name in names))

@@ -122,7 +122,7 @@ class SparkRun:
         schema = from_arrow_schema(self._opened.plan.query.output_schema)
         waiting = self._outputs.waiting
         assert waiting is not None, "foreachBatch is given what waits"
-        paths = [waiting.path(name) for name in delivery.results]
+        paths = [waiting.spark_path(name) for name in delivery.results]
         rows = self._session.read.schema(schema).parquet(*paths) if paths else self._session.createDataFrame([], schema)
         try:
             function(rows, delivery.id)
@@ -179,9 +179,12 @@ class SparkRun:
                 self._note(error)
                 return
             idle = time.perf_counter() - self._driver.last_work >= IDLE_SECONDS
-            if idle and self._opened.controller.watched and self._driver.turn.acquire(blocking=False):
+            if idle and self._driver.turn.acquire(blocking=False):
                 try:
-                    self._driver.run_idle()
+                    if self._opened.controller.watched:
+                        self._driver.run_idle()
+                    else:
+                        self._opened.checkpoint.check_held()
                 finally:
                     self._driver.turn.release()
 
@@ -195,7 +198,7 @@ class SparkRun:
     def _note(self, error: BaseException) -> None:
         """What ended the run is the first error; what a batch under way makes of being stopped is none."""
         if not self._is_over:
-            self._error = error
+            self._error = self._opened.checkpoint.reason(error)
 
     # --- the handle --------------------------------------------------------------------------------------------------
 

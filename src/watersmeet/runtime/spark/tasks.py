@@ -108,7 +108,7 @@ class Pack:
         split = split_late(rows, context.times[stream], context.watermarks_us[stream])
         late_files: dict[str, FileSum] = {}
         if split.late is not None and self.late is not None:
-            late_files = write_late(self.late, split.late, stream, context.batch)
+            late_files = write_late(self.late, split.late, stream, context.batch, context.epoch)
         for leaf in context.leaves:
             if leaf.stream == stream:
                 for slot, piece in cut(prepare(split, leaf), context.placement.of(leaf.state.partitioning)):
@@ -154,8 +154,8 @@ class RunWave:
             yield from self._run(context, slot, arrived.pop(stage))
 
     def _run(self, context: StageContext, slot: int, arrived: Arrived) -> Iterator[Cell]:
+        segments = FileSegments(self.segments, epoch=context.epoch)
         try:
-            segments = FileSegments(self.segments)
             outcome = run_stage(context, slot, arrived, segments, self.results)
             sync_files(files_of_tasks([outcome.report], segments, self.results))
         except WatersmeetError as error:

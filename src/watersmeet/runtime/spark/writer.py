@@ -176,6 +176,7 @@ class StreamWriter:
             refuse_made_locally,
             note_to(self._report),
         )
+        outputs = outputs.in_epoch(opened.checkpoint.manifest.epoch)
         try:
             return self._start(opened, folders, outputs, late)
         except SPARK_ERRORS as error:
@@ -206,7 +207,7 @@ class StreamWriter:
             finite=bool({"availableNow", "once"} & self._trigger.keys()),
             report=self._report,
         )
-        writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark.path())
+        writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark.spark_path())
         if self._trigger:
             writer = writer.trigger(**self._trigger)
         if self._name:
