@@ -292,6 +292,12 @@ def with_stream(line: str) -> str:
             MINIMAL + "[[adapt.force]]\nspill = []", "an entry of [[adapt.force]] has no batch", "", id="no batch"
         ),
         pytest.param(
+            MINIMAL + "[[adapt.force]]\nat_batch = 1",
+            "the entry of [[adapt.force]] for batch 1 forces nothing",
+            "one or more of cut, spill, spill_share, merge",
+            id="forces nothing",
+        ),
+        pytest.param(
             MINIMAL + '[[adapt.force]]\nat_batch = 1\nspill = ["17"]',
             '"spill" in [[adapt.force]] names',
             "J1:17",

@@ -150,7 +150,7 @@ def test_plain_lines_where_stdout_is_no_terminal(
     assert capsys.readouterr().out.splitlines() == [
         "plan (A B)",
         "batch 0, rows in 3,000, rows out 7, rows/s 2,000, seconds 1.50, state rows 2,999, active 1.5 KB, cold 0 B",
-        "done: 1 batches, 3,000 rows in, 7 rows out, 1 late, 2.00 seconds, 1,500 rows/s",
+        "done: 1 batch, 3,000 rows in, 7 rows out, 1 late, 2.00 seconds, 1,500 rows/s",
     ]
 
 
@@ -159,7 +159,7 @@ def test_live_table_ends_with_the_summary(capsys: pytest.CaptureFixture[str]) ->
         tell_all(None, report)
     out = capsys.readouterr().out
     assert "state rows" in out
-    assert "done: 1 batches" in out
+    assert "done: 1 batch" in out
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -172,6 +173,22 @@ def test_a_head_whose_temporary_file_was_tidied_away(root: Folder, monkeypatch: 
     found = read_head(root)
     assert found is not None
     assert found.version == 3
+
+
+def test_a_head_that_does_not_fit_on_the_disk_stays_behind(
+    first: FileTable, root: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version is committed by then: to stop with an error would say that it was not."""
+
+    def full(source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = read_head(root)
+    monkeypatch.setattr(os, "replace", full)
+    commit(first, 2)
+    assert read_head(root) == before
+    assert [name for _, names in first.leftovers() for name in names] == []
+    assert opened(root).manifest == first.manifest
 
 
 @pytest.mark.parametrize("later", [0, 4, SNAPSHOT_EVERY + 3])

@@ -95,6 +95,11 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
     share = data.get("spill_share")
     if share is not None and (isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1):
         raise JobError(f'"spill_share" in [[adapt.force]] is {share!r}', detail="It is a share: above 0, at most 1.")
+    if not data.keys() - {"at_batch"}:
+        raise JobError(
+            f"the entry of [[adapt.force]] for batch {batch} forces nothing",
+            hint=f"Give it one or more of {', '.join(key for key in STEP_KEYS if key != 'at_batch')}.",
+        )
     return ForcedStep(
         batch,
         _groups(data.get("spill", []), "spill"),

@@ -162,8 +162,9 @@ def decision_text(decision: Mapping[str, Any]) -> str:
 
 
 def summary(event: Event) -> str:
+    batches = "1 batch" if event["batches"] == 1 else f"{event['batches']:,} batches"
     return (
-        f"done: {event['batches']:,} batches, {event['rows_in']:,} rows in, {event['rows_out']:,} rows out, "
+        f"done: {batches}, {event['rows_in']:,} rows in, {event['rows_out']:,} rows out, "
         f"{event['rows_late']:,} late, {event['seconds']:.2f} seconds, "
         f"{rate_text(event['rows_in'], event['seconds'])} rows/s"
     )
