@@ -102,6 +102,23 @@ def test_now_and_then_it_looks_through_all_files(
     assert not orphan.exists()
 
 
+def test_files_that_their_delivery_moved_away_are_not_asked_for_again(
+    folders: CheckpointFolders, tmp_path: Path
+) -> None:
+    """On a store that were a request for each batch. Should one be there all the same, it is an orphan."""
+    table = FileTable.create(folders.state, first_manifest(QUERY, PLAN.spec, Placement(2, GROUPS)))
+    beside = Folder(str(tmp_path / "out")).sub("_waiting")
+    held = hold(folders, table, (folders.results, beside), CheckpointLock(folders.home))
+    for folder in (folders.results, beside):
+        Path(folder.path("r0")).write_text("")
+    held.drop_later(delivered=["r0"])
+    held.tidy()
+    assert (folders.results.names(), beside.names()) == ([], ["r0"])
+    held.tidy(everything=True)
+    assert beside.names() == []
+    held.close()
+
+
 def test_segments_for_one_batch_and_delivered_files_go_with_the_next_tidying(
     held: Checkpoint, folders: CheckpointFolders
 ) -> None:

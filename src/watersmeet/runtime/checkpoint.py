@@ -86,11 +86,13 @@ class Checkpoint:
         waiting: tuple[Folder, ...] = (),
         lock: CheckpointLock | None = None,
         file_lists: Folder | None = None,
+        staying: tuple[Folder, ...] = (),
     ) -> None:
         self.table = table
         self.segments = segments
         self.files = FilesRead(file_lists, table.manifest)
         self._waiting = waiting
+        self._staying = staying  # of these, those whose files are not moved away by their delivery
         self._file_lists = file_lists
         self._lock = lock
         self._closed = False
@@ -141,7 +143,10 @@ class Checkpoint:
         self.table.sync_first(files)
 
     def drop_later(self, scratch: Iterable[SegmentId] = (), delivered: Iterable[str] = ()) -> None:
-        """Segments that were for one batch alone, and result files that were delivered, go with the next tidying up."""
+        """Segments that were for one batch alone, and result files that were delivered, go with the next tidying up.
+
+        Files that wait in the checkpoint itself stay there when they are delivered; others have been moved away.
+        """
         self._scratch += scratch
         self._delivered += delivered
 
@@ -150,7 +155,7 @@ class Checkpoint:
         if isinstance(self.table, FileTable):
             self.table.snapshot_if_due()
         version = self.manifest.version
-        collect_files(self.table, self.segments, self._scratch, self._waiting, self._delivered)
+        collect_files(self.table, self.segments, self._scratch, self._staying, self._delivered)
         self._scratch, self._delivered = [], []
         if everything or version - self._looked_through >= LOOK_THROUGH_EVERY:
             self._looked_through = version
@@ -197,7 +202,8 @@ def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ..
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
     segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)
-    checkpoint = Checkpoint(table, segments, waiting, lock, folders.file_lists)
+    staying = tuple(folder for folder in waiting if folder == folders.results)
+    checkpoint = Checkpoint(table, segments, waiting, lock, folders.file_lists, staying)
     checkpoint.tidy(everything=True)
     return checkpoint
 

@@ -44,7 +44,7 @@ def test_what_a_batch_asks_of_a_store(s3: S3Server, tmp_path: Path) -> None:
             run.wait_for("batch", batch)
             counts.append(sum(proxy.requests.values()))
         assert run.end() is None
-        assert (counts[-1] - counts[0]) / (len(counts) - 1) < 15
+        assert (counts[-1] - counts[0]) / (len(counts) - 1) < 14
         assert proxy.requests["HEAD"] == 0, "nobody looks before he leaps"
         assert proxy.requests["GET"] < 5, "what was written here is not read back"
         assert job.answer() == job.expected(files=20)
