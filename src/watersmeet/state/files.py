@@ -17,7 +17,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,6 +31,7 @@ import pyarrow as pa
 from watersmeet import faults
 from watersmeet.errors import AddressError, ResourceError, StateConflictError
 from watersmeet.state.addresses import for_spark, is_local, local_path, parse_address
+from watersmeet.state.caches import cache_folder
 
 if TYPE_CHECKING:
     from watersmeet.state.stores import StoreFolder
@@ -198,9 +198,8 @@ class Folder:
 
     def _copy(self, name: str) -> str:
         """Where the cache has, or would have, its copy of the file."""
-        cache = self.cache or os.path.join(tempfile.gettempdir(), "watersmeet-cache")
         # The whole address is part of the copy's name: two checkpoints may share a cache.
-        return os.path.join(cache, f"{zlib.crc32(self.path().encode()):08x}", name)
+        return os.path.join(cache_folder(self.cache), f"{zlib.crc32(self.path().encode()):08x}", name)
 
     def _cached(self, name: str) -> str:
         copy = self._copy(name)
