@@ -11,6 +11,7 @@ import pytest
 from watersmeet.errors import ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId, StateName
 from watersmeet.model.segments import Segment
+from watersmeet.state import updates
 from watersmeet.state.epochs import NOBODY, Holder, TakenOverError, name_of_epoch
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything
@@ -18,7 +19,15 @@ from watersmeet.state.head import read_head, write_head
 from watersmeet.state.manifest import BatchRecord, Manifest
 from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.segment_files import FileSegments, file_name
-from watersmeet.state.table import SNAPSHOT_EVERY, VERSIONS_KEPT, AtVersion, FileTable, read_versions, version_name
+from watersmeet.state.table import (
+    SNAPSHOT_EVERY,
+    VERSIONS_KEPT,
+    AtVersion,
+    FileTable,
+    read_versions,
+    table_numbers,
+    version_name,
+)
 from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, ListFiles
 
 
@@ -78,6 +87,25 @@ def test_the_former_run_can_commit_nothing_and_is_told_who_came(first: FileTable
     second.check_held()
     commit(second)
     assert opened(root).manifest == second.manifest
+
+
+def test_claims_do_not_pile_up(first: FileTable, root: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is started again and again; a run that slept through it all sees that its own version has gone."""
+    monkeypatch.setattr(updates, "CLAIMS_KEPT", 3)
+    commit(first, 3)
+    for start in range(10):
+        table = opened(root).claim(holder(f"run {start}"))
+        commit(table, SNAPSHOT_EVERY)
+    assert len(table.manifest.claims) == 3
+    assert len(table_numbers(table.versions)) < 3 * SNAPSHOT_EVERY
+    assert not first.versions.exists(version_name(first.manifest.version + 1))
+    with pytest.raises(TakenOverError):
+        first.check_held()
+    table.check_held()
+
+
+def test_a_checkpoint_that_was_just_made_is_held(root: Folder, first_manifest: Manifest) -> None:
+    FileTable.create(root, first_manifest).check_held()
 
 
 @pytest.mark.parametrize("later", [1, 2 * SNAPSHOT_EVERY, 5 * SNAPSHOT_EVERY])

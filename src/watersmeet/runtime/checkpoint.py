@@ -40,6 +40,8 @@ LOOK_THROUGH_EVERY = 500
 # After so long without a commit a run looks whether its checkpoint is still its own, before it delivers or while it
 # waits for rows. A process that was stopped and goes on sees that time has passed.
 CHECK_HELD_SECONDS = 5.0
+# After so long it looks before it commits, too: the claim that would refuse the commit may have been deleted by then.
+ASLEEP_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ class Checkpoint:
                     "the run has ended",
                     detail="It has let go of its checkpoint, and can change nothing there any more.",
                 )
+            if time.monotonic() - self._known_held >= ASLEEP_SECONDS:
+                self.table.check_held()
             manifest = self.table.commit(requirements, updates, consequences)
             self._known_held = time.monotonic()
             return manifest

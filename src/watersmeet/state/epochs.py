@@ -2,8 +2,10 @@
 
 A run takes a checkpoint with a commit (`Claim` in `state/updates.py`), before it deletes, delivers or writes anything
 else. As versions are added with put-if-absent, a former run that is still alive can commit nothing from then on: the
-next version that it would add is the claim itself, which is never deleted. Files that runs write carry the epoch in
-their names, so that a run deletes nothing that belongs to a later one, however late it wakes up.
+next version that it would add is the claim itself, which stays for `CLAIMS_KEPT` claims more. A run that slept through
+all of these finds that its own last version has gone, for which it looks when it has committed nothing for a while.
+Files that runs write carry the epoch in their names, so that a run deletes nothing that belongs to a later one, however
+late it wakes up.
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from watersmeet.errors import CheckpointError
+
+# Claims whose versions stay. A job that is started every minute has made so many in 16 hours; with all of them kept, what
+# a start costs would grow with the number of starts.
+CLAIMS_KEPT = 1_000
 
 _MARKED = re.compile(r"-e(\d+)-[0-9a-f]+(\.\w+)?$")
 

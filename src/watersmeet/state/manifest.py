@@ -158,7 +158,7 @@ class Manifest:
     figures: Mapping[OperatorName, GroupFigures] = field(default_factory=dict)
     learned: Learned = field(default_factory=Learned)
     holder: Holder = NOBODY
-    claims: tuple[int, ...] = ()  # the versions with which runs have taken the checkpoint
+    claims: tuple[int, ...] = ()  # the versions with which the last runs have taken the checkpoint
 
     @property
     def epoch(self) -> int:

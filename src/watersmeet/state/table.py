@@ -231,6 +231,10 @@ class FileTable(Table):
         following = self._read(self.manifest.version + 1)
         if following is not None and following.get("run") != self.manifest.holder.run:
             raise self._taken_over(following)
+        # Old versions are deleted from the oldest on: if the one that followed ours is gone, so is ours.
+        own = version_name(self.manifest.version)
+        if following is None and not (self.versions.exists(own) or self.snapshots.exists(own)):
+            raise self._taken_over({})
 
     def _read(self, version: int) -> dict[str, Any] | None:
         try:
@@ -287,9 +291,9 @@ class FileTable(Table):
         self._snapshot_bytes, self._log_bytes = len(content), 0
         faults.reach("after-snapshot")
         floor = max([n for n in table_numbers(self.snapshots) if n <= version - VERSIONS_KEPT], default=0)
-        # Claims stay for ever, and so does version 0, with which a checkpoint is made: a run that wants the same name,
-        # and comes when all is long past, must find it taken.
-        drop_before(floor, self.versions, self.manifest.claims)
+        # Claims stay, and so does version 0, with which a checkpoint is made: a run that wants the same name, and comes
+        # when all is long past, must find it taken.
+        drop_before(floor, self.versions, set(self.manifest.claims))
         drop_before(floor, self.snapshots, (0,))
 
 

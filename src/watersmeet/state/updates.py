@@ -23,7 +23,7 @@ from watersmeet.model.routing import GroupRange, expand_ranges
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.smoothing import find_smoothing
 from watersmeet.model.statistics import Measured
-from watersmeet.state.epochs import Holder
+from watersmeet.state.epochs import CLAIMS_KEPT, Holder
 from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, StreamProgress, Track
 from watersmeet.state.segment_table import SegmentDraft
 
@@ -364,7 +364,7 @@ def _(update: Claim, draft: Draft) -> None:
     held = draft.get("holder").epoch
     if update.holder.epoch != held + 1:
         raise InternalError(f"epoch {update.holder.epoch} cannot follow epoch {held}")
-    draft.set(holder=update.holder, claims=(*draft.get("claims"), draft.version))
+    draft.set(holder=update.holder, claims=(*draft.get("claims"), draft.version)[-CLAIMS_KEPT:])
 
 
 @apply.register
