@@ -18,8 +18,8 @@ from typing import Any
 
 from watersmeet.errors import CheckpointError
 
-# Claims whose versions stay. A job that is started every minute has made so many in 16 hours; with all of them kept, what
-# a start costs would grow with the number of starts.
+# Claims whose versions stay. A job that is started every minute has made so many in 16 hours; if all of them were kept,
+# what a start costs would grow with the number of starts.
 CLAIMS_KEPT = 1_000
 
 _MARKED = re.compile(r"-e(\d+)-[0-9a-f]+(\.\w+)?$")
