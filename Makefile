@@ -47,13 +47,16 @@ demo: setup ## Join stock prices, volumes and reviews for a minute, and check th
 
 ##@ Check
 test: setup lint ## Lint, then all tests (PYTEST_ARGS)
-	$(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST) -m "not campaign" $(PYTEST_ARGS)
 
 test-fast: $(STAMP) ## The tests that start no JVM (PYTEST_ARGS)
-	$(PYTEST) -m "not spark" $(PYTEST_ARGS)
+	$(PYTEST) -m "not spark and not campaign" $(PYTEST_ARGS)
 
 test-spark: setup ## The tests that start a JVM (PYTEST_ARGS)
-	$(PYTEST) -m spark $(PYTEST_ARGS)
+	$(PYTEST) -m "spark and not campaign" $(PYTEST_ARGS)
+
+test-campaign: setup ## More kills, failures and takeovers than make test has time for (PYTEST_ARGS)
+	$(PYTEST) -m campaign $(PYTEST_ARGS)
 
 test-spark-versions: $(SPARK_VERSIONS:%=build/spark-%/.installed) ## The same on other versions of Spark, a part of them (SPARK_VERSIONS, PYTEST_ARGS)
 	@tools/ensure-java

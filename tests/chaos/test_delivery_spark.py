@@ -98,8 +98,15 @@ def check_function(job: JudgedJob, expected: Result) -> None:
 # --- a function that fails once --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fail", [2, 3])
-@pytest.mark.parametrize("pause", [0.0, IDLE], ids=["at once", "after a pause"])
+@pytest.mark.parametrize(
+    "fail, pause",
+    [
+        pytest.param(2, 0.0, id="2, at once"),
+        pytest.param(3, IDLE, id="3, after a pause"),
+        pytest.param(2, IDLE, id="2, after a pause", marks=pytest.mark.campaign),
+        pytest.param(3, 0.0, id="3, at once", marks=pytest.mark.campaign),
+    ],
+)
 def test_a_function_fails_and_the_query_is_started_again(
     fail: int, pause: float, start: Start, job: JudgedJob, expected: Result
 ) -> None:
@@ -141,7 +148,7 @@ def test_a_failed_run_that_nobody_waited_for(start: Start, job: JudgedJob, expec
 # --- killed before a delivery ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("delivery", [2, 3, 4])
+@pytest.mark.parametrize("delivery", [*(pytest.param(n, marks=pytest.mark.campaign) for n in (2, 4)), 3])
 def test_killed_before_a_delivery_and_started_again(delivery: int, job: JudgedJob, expected: Result) -> None:
     fault = f"before-delivery:{delivery}"
     killed = job.start(fault=fault)
@@ -151,7 +158,7 @@ def test_killed_before_a_delivery_and_started_again(delivery: int, job: JudgedJo
     assert difference(job.answer(), expected) == ""
 
 
-@pytest.mark.parametrize("sink", ["files", "function"])
+@pytest.mark.parametrize("sink", [pytest.param("files", marks=pytest.mark.campaign), "function"])
 def test_killed_before_a_delivery_and_drained(sink: str, start: Start, job: JudgedJob, expected: Result) -> None:
     """`start(); drain()`: what is owed is paid, and the batch that was committed is delivered all the same."""
     if sink == "files":
@@ -168,6 +175,7 @@ def test_killed_before_a_delivery_and_drained(sink: str, start: Start, job: Judg
         check_function(job, expected)
 
 
+@pytest.mark.campaign
 def test_killed_between_commits_with_a_function(job: JudgedJob, expected: Result) -> None:
     """One death after another, each before a delivery; then a run that ends well."""
     for number in (2, 1, 2):

@@ -314,6 +314,7 @@ SPARK_DEATHS = ("before-spill:2", "after-spill", "in-merge", "before-delivery", 
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_spark_killed_at_one_point_after_another(make_chaos_job: Any, inputs: Path, tmp_path: Path) -> None:
     few = tmp_path / "streams"
     for stream in inputs.iterdir():

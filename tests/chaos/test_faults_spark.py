@@ -36,6 +36,7 @@ DRIVER_DEATHS = (
     "after-snapshot",
 )
 OTHER_SLOTS = {"after-delivery:2": 3}  # two, before and after
+SOME_DRIVER_DEATHS = ("in-commit", "before-delivery:2", "after-delivery:2", "before-snapshot")
 # In the task, which counts for itself: workers are reused, so a later reach is in a later batch.
 TASK_DEATHS = (
     "before-prepare:3",
@@ -69,24 +70,30 @@ class Death:
     stderr: str
 
 
-@pytest.fixture(scope="module")
-def driver_deaths(make_chaos_job, undisturbed, tmp_path_factory):
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(SOME_DRIVER_DEATHS, id="some"),
+        pytest.param(DRIVER_DEATHS, id="all", marks=pytest.mark.campaign),
+    ],
+)
+def driver_deaths(request, make_chaos_job, undisturbed, tmp_path_factory):
     """The job, killed at one driver point after another; and how each death went."""
     job = make_chaos_job(tmp_path_factory.mktemp("drivers") / "run", "spark")
     deaths: dict[str, Death] = {}
-    for fault in DRIVER_DEATHS:
+    for fault in request.param:
         killed = job.start(f"run.slots={OTHER_SLOTS.get(fault, 2)}", fault=fault, timeout=300)
         exact = job.answer() <= undisturbed
         deaths[fault] = Death(job.marker(fault).exists(), killed.returncode, exact, killed.stderr)
     return job, deaths
 
 
-@pytest.mark.parametrize("fault", DRIVER_DEATHS)
-def test_driver_killed(fault: str, driver_deaths) -> None:
+def test_drivers_are_killed(driver_deaths) -> None:
     _, deaths = driver_deaths
-    assert deaths[fault].reached, deaths[fault].stderr
-    assert deaths[fault].returncode == -signal.SIGKILL
-    assert deaths[fault].exact_so_far
+    for fault, death in deaths.items():
+        assert death.reached, f"{fault}: {death.stderr}"
+        assert death.returncode == -signal.SIGKILL, fault
+        assert death.exact_so_far, fault
 
 
 def test_the_output_after_all_driver_deaths_is_the_same(driver_deaths, undisturbed) -> None:

@@ -57,7 +57,7 @@ def test_four_at_once(place: str, tmp_path: Path, s3: S3Server) -> None:
     check_end(job)
 
 
-@pytest.mark.parametrize("batches", [0, 1, 3, 6])
+@pytest.mark.parametrize("batches", [0, 3, *(pytest.param(n, marks=pytest.mark.campaign) for n in (1, 6))])
 @pytest.mark.parametrize("place", PLACES)
 def test_one_that_sleeps_through_a_takeover(place: str, batches: int, tmp_path: Path, s3: S3Server) -> None:
     """Wherever it was, it stops when it wakes up, and has changed nothing.

@@ -66,7 +66,7 @@ def wait_for(what: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("call", [1, 2, 5, 7])
+@pytest.mark.parametrize("call", [2, 7, *(pytest.param(n, marks=pytest.mark.campaign) for n in (1, 5))])
 def test_a_function_that_raises_once(call: int, home: Path, start: Callable[..., Any]) -> None:
     """In a batch, or, from the fifth call on, with what merges at the end emit."""
     run = start(FunctionSink(home, fail=call), merge="off")
