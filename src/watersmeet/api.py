@@ -24,7 +24,7 @@ from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
-from watersmeet.model.placement import Placement, check_slots
+from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
@@ -42,7 +42,6 @@ from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import LocalSource, RowsSource
-from watersmeet.runtime.opening import DEFAULT_GROUPS, DEFAULT_SLOTS
 from watersmeet.state.files import Folder
 
 if TYPE_CHECKING:
