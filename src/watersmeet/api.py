@@ -255,8 +255,7 @@ class LocalQuery(_Explained):
         A batch takes the next record batch of every stream; tables are cut into pieces of `batch_rows` rows (default:
         one piece). `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond
         it is spilled to a temporary folder, chosen by the policy `spill`, and what is owed is emitted at the end at the
-        latest. `report`
-        is called with an event for each batch, as `watersmeet run --json` prints them.
+        latest. `report` is called with an event for each batch, as `watersmeet run --json` prints them.
         """
         check_slots(slots, groups)
         limit = MemorySettings(None if memory is None else parse_bytes(memory, "memory"), spill)
