@@ -54,7 +54,7 @@ FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*
 def place(file: str) -> str:
     """The entry of `ORDER` that a file of the package belongs to.
 
-    >>> place("runtime/spark/query.py"), place("api.py")
+    >>> place("runtime/spark/run.py"), place("api.py")
     ('runtime/', 'api.py')
     """
     head, slash, _ = file.partition("/")

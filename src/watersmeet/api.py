@@ -24,7 +24,7 @@ from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
-from watersmeet.model.placement import Placement, check_slots
+from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
@@ -42,7 +42,6 @@ from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import LocalSource, RowsSource
-from watersmeet.runtime.opening import DEFAULT_GROUPS, DEFAULT_SLOTS
 from watersmeet.state.files import Folder
 
 if TYPE_CHECKING:
@@ -256,8 +255,7 @@ class LocalQuery(_Explained):
         A batch takes the next record batch of every stream; tables are cut into pieces of `batch_rows` rows (default:
         one piece). `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond
         it is spilled to a temporary folder, chosen by the policy `spill`, and what is owed is emitted at the end at the
-        latest. `report`
-        is called with an event for each batch, as `watersmeet run --json` prints them.
+        latest. `report` is called with an event for each batch, as `watersmeet run --json` prints them.
         """
         check_slots(slots, groups)
         limit = MemorySettings(None if memory is None else parse_bytes(memory, "memory"), spill)

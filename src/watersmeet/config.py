@@ -27,7 +27,7 @@ from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, ForcedStep, MemorySettings, parse_step
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.lang.types import parse_schema
-from watersmeet.model.placement import check_slots
+from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream
@@ -83,8 +83,8 @@ class RunConfig:
 
     runtime: str = "spark"
     checkpoint: str | None = None
-    slots: int = 2
-    groups: int = 300
+    slots: int = DEFAULT_SLOTS
+    groups: int = DEFAULT_GROUPS
     memory: int | None = None
     cores: float | None = None
     trigger: timedelta | None = None

@@ -8,7 +8,7 @@ carry them as fields; `render()` puts them together for a terminal. `exit_code` 
   - `JobError`: the job file, an option or an argument.
   - `InputError`: a source's data: missing, unreadable, or not of the declared schema.
   - `AddressError`: the address of a folder: not understood, no such bucket, no access, or a client that is missing.
-  - `CheckpointError`: this checkpoint cannot serve this run (in use, of another query, of a newer format).
+  - `CheckpointError`: this checkpoint cannot serve this run (in use, taken over, of another query, of a newer format).
   - `UserFunctionError`: a function of the user's raised: that of `foreachBatch`, or a registered predicate.
 - `StateConflictError`: another commit came first; refresh and try again. Exit code 1.
 - `ResourceError`: the operator's move: disk full, a segment missing or corrupt. Exit code 1.

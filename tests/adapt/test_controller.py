@@ -50,7 +50,7 @@ def ask(controller: Controller, moment: Moment = Moment.BEFORE_BATCH, *segments:
 
 
 def names(settings: MemorySettings) -> list[str]:
-    return [type(policy).__name__ for policy in policies_for(settings, PLAN)]
+    return [type(policy).__name__ for policy in policies_for(settings)]
 
 
 @pytest.mark.parametrize(

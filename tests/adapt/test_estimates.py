@@ -8,23 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapt.views import LOWER, group, memory
-from watersmeet.adapt.estimates import global_share, new_results, next_results, owed_results
+from adapt.views import LOWER, cold, group, memory
+from watersmeet.adapt.estimates import global_share, new_results, next_results, owed_by
 
 rows = st.integers(0, 5)
 
 
+def owed(generations: list[tuple[int, ...]], unique: float) -> float:
+    return owed_by(cold("J1", 0, *generations, unique=unique))
+
+
 def test_a_flush_adds_to_what_is_owed_as_in_the_paper() -> None:
-    assert owed_results([(300, 60), (140, 10)], unique=5) == ((140 * 60) + (300 * 10)) / 5 == 2280
+    assert owed([(300, 60), (140, 10)], unique=5) == ((140 * 60) + (300 * 10)) / 5 == 2280
 
 
-@given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 999)), max_size=5), st.integers(1, 50))
-def test_owed_is_the_sum_of_what_the_paper_adds_at_each_flush(flushes: list[tuple[int, int]], unique: int) -> None:
+@given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 999)), min_size=1, max_size=5), st.integers(1, 50))
+def test_owed_is_the_sum_of_what_the_paper_adds_at_each_flush(flushes: list[tuple[int, ...]], unique: int) -> None:
     disk_a, disk_b, counter = 0, 0, 0
     for part_a, part_b in flushes:
         counter += disk_a * part_b + disk_b * part_a
         disk_a, disk_b = disk_a + part_a, disk_b + part_b
-    assert owed_results(flushes, unique) == counter / unique
+    assert owed(flushes, unique) == counter / unique
 
 
 @given(
@@ -34,13 +38,12 @@ def test_owed_counts_the_combinations_across_generations(generations: list[tuple
     sides = range(len(generations[0]))
     kept = [[number for number, counts in enumerate(generations) for _ in range(counts[side])] for side in sides]
     across = sum(len(set(combination)) > 1 for combination in product(*kept))
-    assert owed_results(generations, unique=1) == across
-    assert owed_results(generations, unique=2) == across / 2 ** (len(sides) - 1)
+    assert owed(generations, unique=1) == across
+    assert owed(generations, unique=2) == across / 2 ** (len(sides) - 1)
 
 
 def test_nothing_is_owed_without_two_generations() -> None:
-    assert owed_results([], unique=5) == 0
-    assert owed_results([(7, 9)], unique=5) == 0
+    assert owed([(7, 9)], unique=5) == 0
 
 
 @given(st.tuples(rows, rows), st.tuples(rows, rows), st.integers(1, 9))

@@ -23,7 +23,7 @@ L1, L2 = Label("J1"), Label("J2")
 def forced(*steps: ForcedStep, spill: str = "largest") -> list[object]:
     """Before batch 1."""
     settings = MemorySettings(forced=steps, spill=spill)
-    return list(Asked(manifest_of(PLAN, *HELD), settings=settings).propose(ForceSteps.of(settings, PLAN)))
+    return list(Asked(manifest_of(PLAN, *HELD), settings=settings).propose(ForceSteps.of(settings)))
 
 
 def test_steps_are_taken_at_their_batch() -> None:
@@ -80,7 +80,7 @@ def test_a_cut_is_made_once() -> None:
     ):
         manifest = apply_all([RecordDecision(decision)], manifest_of(PLAN, *HELD))
         settings = MemorySettings(forced=(step,))
-        assert Asked(manifest, settings=settings).propose(ForceSteps.of(settings, PLAN)) == expected
+        assert Asked(manifest, settings=settings).propose(ForceSteps.of(settings)) == expected
 
 
 def test_groups_are_numbered_as_they_are_when_the_step_is_taken() -> None:

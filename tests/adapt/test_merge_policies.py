@@ -8,19 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapt.views import LOWER, ROOT, group, memory, views
+from adapt.views import LOWER, ROOT, cold, group, memory, views
 from watersmeet.adapt.decisions import to_json
 from watersmeet.adapt.estimates import owed_by
 from watersmeet.adapt.policies.merge import MergePace, choose_merge, clean_up
 from watersmeet.adapt.policies.merge.state_manager import disk_throughput, fits_buffer, fits_memory, memory_throughput
 from watersmeet.adapt.view import ColdView, MemoryView, OperatorView
-from watersmeet.model.ids import OperatorName
 
 PACE = MergePace(disk_rows=10.0)
-
-
-def cold(operator: str, number: int, *generations: tuple[int, ...], unique: float = 1.0, size: int = 100) -> ColdView:
-    return ColdView.of(OperatorName(operator), number, generations, size, unique)
 
 
 def test_the_example_of_the_paper() -> None:
@@ -205,7 +200,7 @@ def test_the_clean_up_comes_to_an_end() -> None:
         key = (todo[0].operator, todo[0].group)
         entry = next(entry for entry in view.cold if entry.key == key)
         assert owed_by(whole(view, entry)) > 0
-        united = ColdView.of(entry.operator, entry.group, [whole(view, entry).rows_by_input], 1, 1.0)
+        united = cold(entry.operator, entry.group, whole(view, entry).rows_by_input, size=1)
         view = replace(
             view,
             groups=tuple(found for found in view.groups if found.key != key),

@@ -8,21 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from adapt.views import LOWER, ROOT, group, memory, views
-from watersmeet.adapt.view import ColdView, GroupView, MemoryView
-from watersmeet.model.ids import OperatorName
-
-J1 = OperatorName("J1")
+from adapt.views import LOWER, ROOT, cold, group, memory, views
+from watersmeet.adapt.view import GroupView, MemoryView
 
 
 def test_a_group_is_as_large_as_its_inputs_together() -> None:
     assert group("J1", 0, bytes=(30, 12)).size_bytes == 42
-    assert ColdView.of(J1, 0, ((1, 2), (30, 4)), bytes=9, unique=1.0).rows == 37
-
-
-def test_a_cold_view_is_the_sums_over_its_generations() -> None:
-    cold = ColdView.of(J1, 0, ((1, 2), (30, 4)), bytes=9, unique=1.0)
-    assert (cold.generations, cold.rows_by_input, cold.within) == (2, (31, 6), 1 * 2 + 30 * 4)
+    assert cold("J1", 0, (1, 2), (30, 4)).rows == 37
 
 
 @pytest.mark.parametrize(
@@ -47,8 +39,8 @@ def test_a_cold_view_is_the_sums_over_its_generations() -> None:
 def test_the_live_generation_counts_as_one_more(
     live: GroupView | None, cooled: tuple[int, ...], expected: tuple[Any, ...]
 ) -> None:
-    cold = replace(ColdView.of(J1, 0, ((3, 4),), 70, 1.0), cooled=cooled, cooled_bytes=10 * sum(cooled))
-    whole = cold.and_live(live)
+    closed = replace(cold("J1", 0, (3, 4), size=70), cooled=cooled, cooled_bytes=10 * sum(cooled))
+    whole = closed.and_live(live)
     assert (whole.generations, whole.rows_by_input, whole.within, whole.bytes) == expected
 
 

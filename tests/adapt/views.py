@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
 from watersmeet.adapt.view import ColdView, GroupView, MemoryView, OperatorView
+from watersmeet.model.ids import OperatorName
 
 # ((A B) C) with one operator over the other.
 LOWER = OperatorView("J1", depth=1, level=0, inputs=("A", "B"), row_bytes=(10.0, 8.0), spillable=True)
@@ -30,6 +33,13 @@ def group(operator: str, number: int, **figures: Any) -> GroupView:
         "recent_global": 0.0,
     }
     return GroupView(operator, number, **{**defaults, **figures})
+
+
+def cold(operator: str, number: int, *generations: Sequence[int], unique: float = 1.0, size: int = 100) -> ColdView:
+    """The closed generations of a group, each given as its rows by input."""
+    together = tuple(map(sum, zip(*generations, strict=True)))
+    within = float(sum(map(math.prod, generations)))
+    return ColdView(OperatorName(operator), number, len(generations), together, within, size, unique)
 
 
 def memory(*groups: GroupView, **figures: Any) -> MemoryView:
@@ -80,7 +90,7 @@ def views(draw: st.DrawFn, most_inputs: int = 4) -> MemoryView:
     """Any plan, groups and cold generations. Figures are small, so that many are equal or nothing."""
     plan = draw(operators(most_inputs))
     counts, figures = st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0, 3.0, 0.1])
-    groups, cold = [], []
+    groups, colds = [], []
     for operator in plan:
         sides = len(operator.inputs)
         for number in draw(st.sets(st.integers(0, 9), max_size=6)):
@@ -103,9 +113,9 @@ def views(draw: st.DrawFn, most_inputs: int = 4) -> MemoryView:
             )
         for number in draw(st.sets(st.integers(0, 9), max_size=4)):
             generations = tuple(tuple(draw(counts) for _ in range(sides)) for _ in range(draw(st.integers(1, 3))))
-            made = ColdView.of(operator.id, number, generations, draw(counts) * 10, draw(figures))
+            made = cold(operator.id, number, *generations, size=draw(counts) * 10, unique=draw(figures))
             cooled = tuple(draw(counts) for _ in range(sides)) if draw(st.booleans()) else ()
-            cold.append(replace(made, passed=draw(st.booleans()), cooled=cooled, cooled_bytes=10 * sum(cooled)))
+            colds.append(replace(made, passed=draw(st.booleans()), cooled=cooled, cooled_bytes=10 * sum(cooled)))
     return MemoryView(
         batch=draw(st.integers(9, 12)),
         budget_bytes=draw(st.none() | st.integers(1, 1000)),
@@ -114,5 +124,5 @@ def views(draw: st.DrawFn, most_inputs: int = 4) -> MemoryView:
         arrivals_total=sum(sum(entry.arrivals) for entry in groups),
         operators=plan,
         groups=tuple(groups),
-        cold=tuple(cold),
+        cold=tuple(colds),
     )

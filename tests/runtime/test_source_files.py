@@ -244,7 +244,8 @@ def test_files_that_come_too_old_are_passed_over(tmp_path: Path) -> None:
     put(tmp_path / "d.csv", "4,0\n", now - 6 * DAY)
     assert keys(running, first) == [4]
     # A later run that is told need not be told of files as old as that.
-    later = FileSource(stream(), str(tmp_path), "csv", {}, batch.ignored_before_us)
+    later = source(tmp_path)
+    later.ignored_before_us = batch.ignored_before_us
     assert keys(later, [first[1]]) == [4]
 
 

@@ -141,7 +141,7 @@ def test_active_and_cold_entries_of_several_generations_follow() -> None:
         "d~2.1": (((1, 3),), ((1, 3),)),
     }
     part = world.manifest.segments[SegmentId("a~1.1")]
-    assert (part.rows_by_group, part.keys_by_group) == ({1: 3, 2: 1}, {1: 2, 2: 1})
+    assert (part.rows_by_group, part.held_keys.tolist()) == ({1: 3, 2: 1}, [2, 1])
     assert world.manifest.placement.of(K0).owners == (0, 0, 0, 1, 1)
     assert world.manifest.placement.of(K1).groups == GROUPS
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.effects import Effects, effects_of, settle
 from watersmeet.adapt.in_force import policies_for
-from watersmeet.adapt.outlook import Facts, Outlook
+from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policies.force_steps import check_steps
-from watersmeet.adapt.policy import Moment, Policy
+from watersmeet.adapt.policy import Policy
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.expiry import Watermarks
@@ -33,7 +33,7 @@ class Controller:
         self.settings = settings or MemorySettings()
         check_steps(self.settings, plan, manifest)
         self.ledgers = Ledgers(plan)
-        self.policies = policies_for(self.settings, plan) if policies is None else policies
+        self.policies = policies_for(self.settings) if policies is None else policies
 
     @property
     def watched(self) -> bool:

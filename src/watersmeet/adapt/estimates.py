@@ -49,20 +49,15 @@ def next_results(kept: Sequence[float], coming: Sequence[float], unique: float) 
     return matching(meetings, len(kept), unique)
 
 
-def owed_results(generations: Sequence[Sequence[int]], unique: float) -> float:
-    """The results across generations, which are given as rows by input: all results but those within one of them.
+def owed_by(cold: ColdView) -> float:
+    """The results across the generations of a group: all results but those within one of them.
 
     The paper adds to a counter at each flush (dskLocRslt, section V-B2). This is the sum of what it adds, as long as
-    the number of keys does not change from flush to flush; a generation more adds ((300 * 10) + (60 * 140)) / 5 here:
+    the number of keys does not change from flush to flush; here ((300 * 10) + (60 * 140)) / 5.
 
-    >>> owed_results([(300, 60), (140, 10)], unique=5)
+    >>> owed_by(ColdView(OperatorName("J1"), 0, 2, (300 + 140, 60 + 10), 300 * 60 + 140 * 10, bytes=0, unique=5))
     2280.0
     """
-    return owed_by(ColdView.of(OperatorName(""), 0, generations, 0, unique)) if generations else 0.0
-
-
-def owed_by(cold: ColdView) -> float:
-    """The results across the generations of a group: see `owed_results`."""
     across = max(0.0, math.prod(cold.rows_by_input) - cold.within)
     return matching(across, len(cold.rows_by_input), cold.unique)
 

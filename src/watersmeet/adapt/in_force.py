@@ -10,10 +10,9 @@ from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
 from watersmeet.adapt.policy import Policy
 from watersmeet.adapt.settings import OFF, MemorySettings
-from watersmeet.plan.physical import PhysicalPlan
 
 
-def policies_for(settings: MemorySettings, plan: PhysicalPlan) -> tuple[Policy, ...]:
+def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
     """What a run with these settings asks, in this order."""
     merging: tuple[Policy, ...] = ()
     if settings.merge != OFF and settings.watched:
@@ -22,7 +21,7 @@ def policies_for(settings: MemorySettings, plan: PhysicalPlan) -> tuple[Policy, 
             MergePassed(settings.budget_bytes),  # after it: what pays goes first
         )
     return (
-        ForceSteps.of(settings, plan),  # first: what is forced before a batch is part of what the others see
+        ForceSteps.of(settings),  # first: what is forced before a batch is part of what the others see
         SpillOverBudget.of(settings),
         *merging,
         CleanUpAll(settings.budget_bytes),

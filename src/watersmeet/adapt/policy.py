@@ -13,8 +13,6 @@ from typing import ClassVar, Protocol
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 
-__all__ = ["Moment", "Policy"]
-
 
 class Policy(Protocol):
     moments: ClassVar[frozenset[Moment]]

@@ -17,7 +17,6 @@ Counts of rows, bytes and results; time in batches, but for `seconds`. Figures a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -87,14 +86,6 @@ class ColdView:
     overdue: bool = False  # and that for as long as its windows are wide
     cooled: tuple[int, ...] = ()  # rows by input of the live generation that have expired and gone cold
     cooled_bytes: int = 0
-
-    @classmethod
-    def of(
-        cls, operator: OperatorName, group: int, generations: Sequence[Sequence[int]], bytes: int, unique: float
-    ) -> ColdView:
-        """From the rows of each generation by input."""
-        together = tuple(map(sum, zip(*generations, strict=True)))
-        return cls(operator, group, len(generations), together, float(sum(map(math.prod, generations))), bytes, unique)
 
     def and_live(self, live: GroupView | None) -> ColdView:
         """With the live generation as one more, if it has any rows: those in memory, and those that have gone cold."""

@@ -26,6 +26,7 @@ from watersmeet.generate import nexmark, synthetic
 from watersmeet.generate.arrivals import ARRIVALS
 from watersmeet.generate.files import (
     FORMATS,
+    check_format,
     equal_parts,
     parts_of,
     prepare_folder,
@@ -141,7 +142,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 def run_synthetic(arguments: argparse.Namespace) -> int:
     """Write the streams that the arguments describe, each to its folder."""
-    _check_format(arguments.format)
+    check_format(arguments.format)
     spec = synthetic_spec(arguments)
     rows: int = arguments.rows
     if arguments.rows_per_file is None:
@@ -166,7 +167,7 @@ def run_synthetic(arguments: argparse.Namespace) -> int:
 
 def run_nexmark(arguments: argparse.Namespace) -> int:
     """Write person, auction and bid."""
-    _check_format(arguments.format)
+    check_format(arguments.format)
     files = 10 if arguments.files is None else arguments.files
     if arguments.events < 1:
         raise JobError(f"--events {arguments.events} is not positive")
@@ -204,13 +205,6 @@ def run_nexmark(arguments: argparse.Namespace) -> int:
     for kind, folder in folders.items():
         _print_summary(kind, rows[kind], files, arguments.format, folder, nexmark.SCHEMAS[kind])
     return 0
-
-
-def _check_format(name: str) -> None:
-    if name not in FORMATS:
-        raise JobError(
-            f'unknown format "{name}"', detail=f"Known are {', '.join(FORMATS)}.", hint=did_you_mean(name, FORMATS)
-        )
 
 
 def synthetic_spec(arguments: argparse.Namespace) -> SyntheticSpec:

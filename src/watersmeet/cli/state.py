@@ -32,7 +32,7 @@ def add_parser(subparsers: SubParsers) -> None:
     listing = verbs.add_parser("ls", help="the versions that can be read, newest last")
     listing.add_argument("checkpoint", help="the checkpoint folder")
     listing.set_defaults(run=list_versions)
-    show = verbs.add_parser("show", help="one version: query, plan, routing, streams, states, segments")
+    show = verbs.add_parser("show", help="one version: query, plan, placement, streams, states, segments")
     show.add_argument("checkpoint", help="the checkpoint folder")
     show.add_argument("--version", type=int, help="the version to show (default: the newest)")
     show.add_argument("--json", action="store_true", help="the manifest as JSON")

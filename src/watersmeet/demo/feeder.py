@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from watersmeet.demo.streams import SCHEMAS, TICK, make_rows, rows_of
-from watersmeet.runtime.clock import Clock, WallClock
+from watersmeet.runtime.clock import WallClock
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Arrival:
 
 
 class Feeder:
-    def __init__(self, folder: Path, files: int, clock: Clock | None = None) -> None:
+    def __init__(self, folder: Path, files: int) -> None:
         self.folder = folder
         self.files = files
-        self.clock = clock or WallClock()
+        self.clock = WallClock()
         self.error: BaseException | None = None
         self._arrivals: dict[str, list[Arrival]] = {name: [] for name in SCHEMAS}
         self._go = threading.Event()

@@ -107,14 +107,17 @@ def _cut(batches: Iterable[pa.RecordBatch], sizes: Iterable[int], schema: pa.Sch
         yield pa.Table.from_batches(pieces, schema)
 
 
+def check_format(name: str) -> None:
+    """Refuse a format that is not known."""
+    if name not in FORMATS:
+        raise JobError(
+            f'unknown format "{name}"', detail=f"Known are {', '.join(FORMATS)}.", hint=did_you_mean(name, FORMATS)
+        )
+
+
 def write_part(table: pa.Table, folder: Path, number: int, file_format: str, now: float) -> Path:
     """Write one whole file, and give it the modification time that belongs to its number, before `now`."""
-    if file_format not in FORMATS:
-        raise JobError(
-            f'unknown format "{file_format}"',
-            detail=f"Known are {', '.join(FORMATS)}.",
-            hint=did_you_mean(file_format, FORMATS),
-        )
+    check_format(file_format)
     path = folder / f"part-{number:05}.{file_format}"
     hidden = folder / f".{path.name}.tmp"
     try:

@@ -330,14 +330,13 @@ def batches(
     rate: float = 10_000.0,
     base_us: int = 0,
     disorder_group: int = 1,
-    columns: Sequence[str] | None = None,
     *,
     batch_events: int = BATCH_EVENTS,
 ) -> Iterator[pa.RecordBatch]:
     """As `events`, in batches that cover `batch_events` events of all kinds each."""
     for start in range(first, last, batch_events):
         end = min(start + batch_events, last)
-        yield events(kind, seed, start, end, rate, base_us, disorder_group, columns)
+        yield events(kind, seed, start, end, rate, base_us, disorder_group)
 
 
 def schema_of(kind: str, columns: Sequence[str] | None = None) -> pa.Schema:

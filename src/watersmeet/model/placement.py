@@ -17,6 +17,10 @@ from watersmeet.model.bounds import MOST_GROUPS, Bounds
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.routing import Routing
 
+DEFAULT_SLOTS = 2
+DEFAULT_GROUPS = 300
+_HINT = f"The default is groups = {DEFAULT_GROUPS}; many times the slots is best."
+
 
 def check_slots(slots: int, groups: int) -> None:
     """Refuse a number of slots or groups that cannot be, before anything is as long as there are groups."""
@@ -24,13 +28,13 @@ def check_slots(slots: int, groups: int) -> None:
         raise JobError(
             f"{slots} slots cannot share {groups} groups",
             detail="There is at least one slot, and at least one group for each slot.",
-            hint="The default is groups = 300; many times the slots is best.",
+            hint=_HINT,
         )
     if groups > MOST_GROUPS:
         raise JobError(
             f"{groups:,} groups are too many",
             detail=f"There can be {MOST_GROUPS:,}: finer ranges of the hash are not told apart.",
-            hint="The default is groups = 300; many times the slots is best.",
+            hint=_HINT,
         )
 
 

@@ -113,12 +113,6 @@ class Segment:
         return dict(zip(numbers.tolist(), rows.tolist(), strict=True))
 
     @cached_property
-    def keys_by_group(self) -> dict[int, int]:
-        """The distinct hashes of each group that it still stands for, as far as they were counted."""
-        numbers, _, keys = self._held
-        return dict(zip(numbers.tolist(), keys.tolist(), strict=True)) if self.group_keys else {}
-
-    @cached_property
     def _rest(self) -> int:
         return int(self.held_rows.sum()) if self.group_rows else self.rows_in(self.groups)
 

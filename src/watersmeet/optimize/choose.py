@@ -82,7 +82,7 @@ def choose_plan(
         known = statistics.given or statistics.measured.seconds > 0
         asked = _as_written(graph_of(query, statistics), setting, tree, model) if known else None
         orders = {} if asked is None else dict(asked.orders)
-        return ChosenPlan(tree, orders, explain_choice(query, setting), (), statistics)
+        return ChosenPlan(tree, orders, explain_choice(setting), (), statistics)
     considered = consider(query, statistics, limits, model)
     if setting == "auto":
         chosen = _best(query, considered, limits)
@@ -107,7 +107,7 @@ def choose_plan(
     )
 
 
-def explain_choice(query: Query, setting: str) -> str:
+def explain_choice(setting: str) -> str:
     """Why `plan = setting` gives the tree that `choose_tree` makes of it, as a sentence."""
     if setting == "left-deep":
         return "left-deep was asked for: two inputs at a time, in the order of the text"

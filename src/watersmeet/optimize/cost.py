@@ -37,10 +37,6 @@ class Cost:
     cpu: float
     memory: float
 
-    def dominates(self, other: Cost) -> bool:
-        """No worse in both, and better in one."""
-        return self.cpu <= other.cpu and self.memory <= other.memory and self != other
-
     def __str__(self) -> str:
         return f"CPU {self.cpu:.4g}, memory {self.memory:.4g}"
 

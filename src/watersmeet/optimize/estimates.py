@@ -6,7 +6,7 @@ A set of streams S is a bit mask over the streams of the graph. With rates r, wi
   selectivity of every predicate inside S. This is the size of a state over S, whatever made it.
 - `churn(S)`: the sum of 1/w_i over S. rows(S) * churn(S) is the rate at which new combinations over S appear.
 
-Both follow from what a window means (design 3): a combination counts while every row i of it is younger than w_i. Its
+Both follow from what a window means: a combination counts while every row i of it is younger than w_i. Its
 newest row is some a of S, so combinations with a as the newest appear at r_a times the product of r_i w_i over the
 others, which is rows(S) / w_a; the sum over a gives the rate. Rows of an input over S that have been extended to a
 larger set P by probing thus number rows(P) * churn(S) per unit of time, whatever the order of the probes.

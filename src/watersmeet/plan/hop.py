@@ -30,7 +30,6 @@ class Probe:
     that the state gets in this batch are seen if `sees_new`.
     """
 
-    origin: int
     port: int
     node: Node
     sees_new: bool

@@ -1,4 +1,4 @@
-"""Time for a run: the wall clock, or a virtual one that moves only when told to. The only module that reads a clock."""
+"""Time for a run: the wall clock, or a virtual one that moves only when told to. Batches are paced and timed by it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What the tasks of a batch are told: the manifest, cut down to what each of them needs.
 
-`context_of` takes one consistent look at a manifest; `BatchContext.for_sources` and `for_stage` cut out what one kind
-of task reads. A task reads its context and files, and writes new files. It changes nothing that exists, so it may run
-twice.
+A `BatchContext` is one consistent look at a manifest; its `for_sources` and `for_stage` cut out what one kind of task
+reads. A task reads its context and files, and writes new files. It changes nothing that exists, so it may run twice.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from watersmeet.adapt.policies.force_steps import check_steps
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import Job
 from watersmeet.errors import StateConflictError
-from watersmeet.model.placement import Placement
+from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement
 from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
@@ -39,8 +39,6 @@ from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import FileTable
 
 TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
-DEFAULT_SLOTS = 2
-DEFAULT_GROUPS = 300
 
 
 @dataclass(frozen=True)

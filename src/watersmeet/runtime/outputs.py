@@ -17,7 +17,6 @@ from watersmeet.runtime.stages.task import ResultWriter
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery
 
-FORMATS = ("parquet", "noop")
 # Readers of a folder of parquet files pass over names that begin with an underscore.
 WAITING = "_watersmeet"
 

@@ -28,7 +28,7 @@ class ForceSteps:
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
 
     @classmethod
-    def of(cls, settings: MemorySettings, plan: PhysicalPlan) -> ForceSteps:
+    def of(cls, settings: MemorySettings) -> ForceSteps:
         return cls(settings.forced, settings.spill if settings.spill != OFF else DEFAULT_POLICY)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:

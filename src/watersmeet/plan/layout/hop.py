@@ -71,7 +71,6 @@ class _RoutedJoin:
                 onward = self._onward(i, number, both, out, following)
                 probes.append(
                     Probe(
-                        origin=i,
                         port=standing[i],
                         node=self._probe_node(node.label, bound[i], arriving[i], visit, out),
                         sees_new=visit.input < i,

@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 
 from watersmeet import faults
-from watersmeet.kernel.prepare import cut, prepare, split_late
+from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
 from watersmeet.model.file_sums import FileSum
 from watersmeet.plan.physical import PhysicalPlan, Stage
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
+from watersmeet.runtime.late_rows import set_late_apart
 from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.runtime.reports import StreamReport, TaskReport
-from watersmeet.runtime.results import write_late
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
 from watersmeet.runtime.written import Sync, files_of_tasks, late_files_of
 from watersmeet.state.files import Folder
@@ -88,22 +89,9 @@ class LocalExecutor:
     def _prepare(
         self, context: SourceContext, stream: str, batch: SourceBatch
     ) -> tuple[StreamReport, dict[int, pa.RecordBatch]]:
-        rows = concat(batch.rows, self._schemas[stream])
-        split = split_late(rows, context.times[stream], context.watermarks_us[stream])
-        late_files: dict[str, FileSum] = {}
-        if split.late is not None and self._late is not None:
-            late_files = write_late(self._late, split.late, stream, context.batch, context.epoch)
-        report = StreamReport(
-            stream=stream,
-            rows=rows.num_rows,
-            late=split.late.num_rows if split.late is not None else 0,
-            newest_us=split.newest_us,
-            oldest_us=split.oldest_us,
-            late_files=tuple(late_files),
-            sums=late_files,
-            files=tuple(zip(batch.files, batch.modified_us, strict=True)),
-            ignored_before_us=batch.ignored_before_us,
-        )
+        split, report = set_late_apart(concat(batch.rows, self._schemas[stream]), stream, context, self._late)
+        files = tuple(zip(batch.files, batch.modified_us, strict=True))
+        report = replace(report, files=files, ignored_before_us=batch.ignored_before_us)
         return report, {leaf.port: prepare(split, leaf) for leaf in context.leaves if leaf.stream == stream}
 
     def _run_wave(

@@ -70,13 +70,11 @@ class FileSource:
     """A folder of files, in order of modification time; at most `maxFilesPerTrigger` of them a batch.
 
     Files that are older than the newest one given by more than `maxFileAge` are passed over, if they come that late.
-    `ignored_before_us` is that bound as an earlier run has left it. A file that goes away before it is read is an
-    error, as on Spark; the next run does not find it, and goes on.
+    `ignored_before_us` is that bound; whoever goes on with an earlier run sets it as that one has left it. A file that
+    goes away before it is read is an error, as on Spark; the next run does not find it, and goes on.
     """
 
-    def __init__(
-        self, stream: Stream, path: str, format: str, options: Mapping[str, Any], ignored_before_us: int = 0
-    ) -> None:
+    def __init__(self, stream: Stream, path: str, format: str, options: Mapping[str, Any]) -> None:
         self._root = SourceRoot.of(stream.name, path)
         _check_options(stream.name, format, options)
         self._stream = stream
@@ -85,7 +83,7 @@ class FileSource:
         self._recursive = is_recursive(options)
         self._max_files = _positive(options.get("maxFilesPerTrigger"), stream.name)
         self._max_age_us = _age_us(options.get("maxFileAge", "7d"), stream.name)
-        self.ignored_before_us = ignored_before_us
+        self.ignored_before_us = 0
         self._unread: deque[SourceFile] = deque()
         self._found_any = False
         if not self._root.exists():

@@ -16,13 +16,11 @@ from pyspark import TaskContext
 
 from watersmeet import faults
 from watersmeet.errors import WatersmeetError
-from watersmeet.kernel.prepare import cut, prepare, split_late
+from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
-from watersmeet.model.file_sums import FileSum
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
-from watersmeet.runtime.reports import StreamReport
-from watersmeet.runtime.results import write_late
+from watersmeet.runtime.late_rows import set_late_apart
 from watersmeet.runtime.spark.blobs import (
     DRIVER,
     NOTICE,
@@ -104,24 +102,11 @@ class Pack:
 
     def _pack(self, stream: str, pieces: list[pa.RecordBatch], home: int) -> Iterator[Cell]:
         context = self.context
-        rows = concat(pieces, self.layout.schemas[stream])
-        split = split_late(rows, context.times[stream], context.watermarks_us[stream])
-        late_files: dict[str, FileSum] = {}
-        if split.late is not None and self.late is not None:
-            late_files = write_late(self.late, split.late, stream, context.batch, context.epoch)
+        split, report = set_late_apart(concat(pieces, self.layout.schemas[stream]), stream, context, self.late)
         for leaf in context.leaves:
             if leaf.stream == stream:
                 for slot, piece in cut(prepare(split, leaf), context.placement.of(leaf.state.partitioning)):
                     yield pack(piece, slot, context.port_stage[leaf.port], leaf.port)
-        report = StreamReport(
-            stream=stream,
-            rows=rows.num_rows,
-            late=split.late.num_rows if split.late is not None else 0,
-            newest_us=split.newest_us,
-            oldest_us=split.oldest_us,
-            late_files=tuple(late_files),
-            sums=late_files,
-        )
         sync_files(late_files_of([report], self.late))
         yield report_cell(home, report)
 

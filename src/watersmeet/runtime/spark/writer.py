@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame
 
 from watersmeet.adapt.settings import MemorySettings
-from watersmeet.config import AdaptConfig
+from watersmeet.config import SINK_FORMATS, AdaptConfig
 from watersmeet.errors import JobError, cause, did_you_mean
-from watersmeet.model.placement import check_slots
+from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
@@ -20,8 +20,8 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import CheckpointFolders, refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
-from watersmeet.runtime.opening import DEFAULT_GROUPS, DEFAULT_SLOTS, OpenRun, RunSettings, open_run
-from watersmeet.runtime.outputs import FORMATS, Outputs
+from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
+from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import PlanSettings
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
@@ -63,11 +63,11 @@ class StreamWriter:
 
     def format(self, source: str) -> StreamWriter:
         """`parquet` (exactly once) or `noop` (results are counted and let go). For anything else, `foreachBatch`."""
-        if source not in FORMATS:
+        if source not in SINK_FORMATS:
             raise JobError(
                 f'unknown output format "{source}"',
-                detail=f"Formats are {' and '.join(FORMATS)}.",
-                hint=did_you_mean(source, FORMATS) or "Write other formats from foreachBatch.",
+                detail=f"Formats are {' and '.join(SINK_FORMATS)}.",
+                hint=did_you_mean(source, SINK_FORMATS) or "Write other formats from foreachBatch.",
             )
         self._format = source
         return self
