@@ -26,7 +26,8 @@ EXPERIMENTS ?= plans spill early
 EXPERIMENT_ARGS ?=
 
 SOURCES := src tests benchmarks experiments
-PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --durations=10 --durations-min=1
+# Files in the order of tests/conftest.py, which has those that take long come first.
+PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=1
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .DEFAULT_GOAL := help

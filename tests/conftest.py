@@ -24,6 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files in tests/golden")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with tests that take long come first, so that no process is left with one of them at the end."""
+    long = {item.path for item in items if any(item.iter_markers("slow")) or any(item.iter_markers("spark"))}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """`golden(name, text)` compares `text` with tests/golden/NAME.txt, or rewrites that with --update-golden."""

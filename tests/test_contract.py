@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -43,6 +44,8 @@ from watersmeet.runtime.planning import PlanSettings
 from watersmeet.state.manifest import Delivery
 from watersmeet.state.table import AtVersion
 from watersmeet.state.updates import SetPlacement
+
+pytestmark = pytest.mark.slow
 
 
 @contextmanager

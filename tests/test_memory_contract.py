@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -38,6 +39,8 @@ from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.segment_files import count_by_group
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)

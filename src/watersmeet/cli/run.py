@@ -156,6 +156,8 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"spill of {len(decision['groups'])} groups: {reason}"
         case "MergeGroup":
             return f"merge {decision['operator']}:{decision['group']}: {reason}"
+        case "CutGroup":
+            return f"cut {decision['operator']}:{decision['group']} in two: {reason}"
         case "CannotSpill":
             return f"over the budget: {reason}"
     return f"{decision['decision']}: {reason}"

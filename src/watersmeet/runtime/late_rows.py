@@ -15,7 +15,7 @@ from watersmeet.runtime.results import write_late
 from watersmeet.state.files import Folder
 
 
-def set_late_apart(
+def split_stream(
     rows: pa.RecordBatch, stream: str, context: SourceContext, late: Folder | None
 ) -> tuple[SplitRows, StreamReport]:
     """The rows of a stream without the late ones, which go to the folder `late` if there is one; what was seen."""

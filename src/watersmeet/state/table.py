@@ -231,9 +231,10 @@ class FileTable(Table):
         following = self._read(self.manifest.version + 1)
         if following is not None and following.get("run") != self.manifest.holder.run:
             raise self._taken_over(following)
-        # Old versions are deleted from the oldest on: if the one that followed ours is gone, so is ours.
-        own = version_name(self.manifest.version)
-        if following is None and not (self.versions.exists(own) or self.snapshots.exists(own)):
+        # Old versions are deleted from the oldest on: if the one that followed ours is gone, so is ours. Version 0 is a
+        # snapshot, which stays; whoever goes on from a checkpoint has a version of its own, the claim.
+        own = self.manifest.version
+        if following is None and own and not self.versions.exists(version_name(own)):
             raise self._taken_over({})
 
     def _read(self, version: int) -> dict[str, Any] | None:

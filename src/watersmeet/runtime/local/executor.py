@@ -20,7 +20,7 @@ from watersmeet.model.file_sums import FileSum
 from watersmeet.plan.physical import PhysicalPlan, Stage
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
-from watersmeet.runtime.late_rows import set_late_apart
+from watersmeet.runtime.late_rows import split_stream
 from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
@@ -89,7 +89,7 @@ class LocalExecutor:
     def _prepare(
         self, context: SourceContext, stream: str, batch: SourceBatch
     ) -> tuple[StreamReport, dict[int, pa.RecordBatch]]:
-        split, report = set_late_apart(concat(batch.rows, self._schemas[stream]), stream, context, self._late)
+        split, report = split_stream(concat(batch.rows, self._schemas[stream]), stream, context, self._late)
         files = tuple(zip(batch.files, batch.modified_us, strict=True))
         report = replace(report, files=files, ignored_before_us=batch.ignored_before_us)
         return report, {leaf.port: prepare(split, leaf) for leaf in context.leaves if leaf.stream == stream}

@@ -20,7 +20,7 @@ from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
-from watersmeet.runtime.late_rows import set_late_apart
+from watersmeet.runtime.late_rows import split_stream
 from watersmeet.runtime.spark.blobs import (
     DRIVER,
     NOTICE,
@@ -102,7 +102,7 @@ class Pack:
 
     def _pack(self, stream: str, pieces: list[pa.RecordBatch], home: int) -> Iterator[Cell]:
         context = self.context
-        split, report = set_late_apart(concat(pieces, self.layout.schemas[stream]), stream, context, self.late)
+        split, report = split_stream(concat(pieces, self.layout.schemas[stream]), stream, context, self.late)
         for leaf in context.leaves:
             if leaf.stream == stream:
                 for slot, piece in cut(prepare(split, leaf), context.placement.of(leaf.state.partitioning)):
