@@ -143,6 +143,7 @@ def test_without_it_the_same_goes_wrong(disk: Disk) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.timeout(600)
 def test_spark(disk: Disk) -> None:
     found = lose_power(disk, "spark", POWER_LOSS, 12)
