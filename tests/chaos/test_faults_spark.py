@@ -51,6 +51,8 @@ TASK_DEATHS = (
     "after-late",
 )
 RETRIED = ("in-segment:3", "in-result:2", "after-late")
+SOME_TASK_DEATHS = ("in-task:3", "in-segment:3", "after-result:2", "before-late")
+SOME_RETRIED = ("in-result:2",)
 TASK_BATCHES = 4  # the fourth brings late rows
 
 
@@ -154,13 +156,19 @@ def few_inputs(chaos_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-@pytest.fixture(scope="module")
-def task_deaths(make_chaos_job, few_inputs: Path, tmp_path_factory: pytest.TempPathFactory):
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((SOME_TASK_DEATHS, SOME_RETRIED), id="some"),
+        pytest.param((TASK_DEATHS, RETRIED), id="all", marks=pytest.mark.campaign),
+    ],
+)
+def task_deaths(request, make_chaos_job, few_inputs: Path, tmp_path_factory: pytest.TempPathFactory):
     """A job for each task point and master, each run to its end in one JVM; and how each went."""
     root = tmp_path_factory.mktemp("tasks")
     jobs = {}
     work = []
-    for master, faults in (("local[2]", TASK_DEATHS), ("local[2,4]", RETRIED)):
+    for master, faults in zip(("local[2]", "local[2,4]"), request.param, strict=True):
         for fault in faults:
             jobs[master, fault] = make_chaos_job(root / f"{len(jobs)}", "spark", few_inputs)
         work.append((master, [(fault, str(jobs[master, fault].home)) for fault in faults]))
@@ -185,25 +193,26 @@ def undisturbed_few(make_chaos_job, few_inputs: Path, tmp_path_factory: pytest.T
     return job.answer()
 
 
-@pytest.mark.parametrize("fault", TASK_DEATHS)
-def test_worker_killed_and_query_started_again(fault: str, task_deaths, undisturbed_few) -> None:
+def test_workers_are_killed_and_queries_started_again(task_deaths, undisturbed_few) -> None:
     jobs, outcomes = task_deaths
-    reached, errors = outcomes["local[2]", fault]
-    assert reached
-    assert len(errors) == 1, "one attempt fails, the next one ends well"
-    assert errors[0].startswith("error: a Python worker of Spark died\n")
-    assert "\tat " not in errors[0]
-    job = jobs["local[2]", fault]
-    assert job.answer() == undisturbed_few
-    job.collect()
-    job.check_tidy()
+    for (master, fault), (reached, errors) in outcomes.items():
+        if master == "local[2]":
+            assert reached, fault
+            assert len(errors) == 1, f"{fault}: one attempt fails, the next one ends well"
+            assert errors[0].startswith("error: a Python worker of Spark died\n")
+            assert "\tat " not in errors[0]
+            check_end(jobs[master, fault], undisturbed_few)
 
 
-@pytest.mark.parametrize("fault", RETRIED)
-def test_worker_killed_and_task_retried(fault: str, task_deaths, undisturbed_few) -> None:
+def test_workers_are_killed_and_tasks_retried(task_deaths, undisturbed_few) -> None:
     jobs, outcomes = task_deaths
-    assert outcomes["local[2,4]", fault] == (True, [])
-    job = jobs["local[2,4]", fault]
-    assert job.answer() == undisturbed_few
+    for (master, fault), outcome in outcomes.items():
+        if master == "local[2,4]":
+            assert outcome == (True, []), fault
+            check_end(jobs[master, fault], undisturbed_few)
+
+
+def check_end(job, expected) -> None:
+    assert job.answer() == expected, job.home
     job.collect()
     job.check_tidy()

@@ -42,7 +42,12 @@ def cuts_told(events: list[dict[str, Any]]) -> list[tuple[int, str, int]]:
 
 
 @pytest.mark.parametrize(
-    "runtime, case", [("local", UNBOUNDED), ("local", WINDOWS), pytest.param("spark", WINDOWS, marks=pytest.mark.spark)]
+    "runtime, case",
+    [
+        ("local", UNBOUNDED),
+        ("local", WINDOWS),
+        pytest.param("spark", WINDOWS, marks=[pytest.mark.spark, pytest.mark.campaign]),
+    ],
 )
 def test_a_restart_with_other_slots_keeps_what_was_cut(runtime: str, case: JoinCase, tmp_path: Path) -> None:
     streams = draw_streams(case, BATCHES, 30, 12, seed=5)
