@@ -1,16 +1,16 @@
-"""`watersmeet state ls|show`: what a checkpoint holds. Reads manifests only; takes no lock and changes nothing."""
+"""`watersmeet state show`: what one version holds. Reads manifests only; takes no lock and changes nothing."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
+from watersmeet.cli.state.checkpoint import add_checkpoint, batch_text, readable_versions
 from watersmeet.cli.terminal import make_table, output_console, size_text, time_text
 from watersmeet.draw.explain import measured_lines
 from watersmeet.errors import CheckpointError
@@ -18,65 +18,27 @@ from watersmeet.model.distinct import keys_by_group
 from watersmeet.model.ids import LIVE, Partitioning
 from watersmeet.model.routing import GroupRange, count_groups
 from watersmeet.model.segments import Segment
-from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest, StreamProgress
-from watersmeet.state.table import read_versions
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("state", help="show what a checkpoint holds")
-    verbs = parser.add_subparsers(title="what to show", metavar="ls | show", required=True)
-    listing = verbs.add_parser("ls", help="the versions that can be read, newest last")
-    listing.add_argument("checkpoint", help="the checkpoint folder")
-    listing.set_defaults(run=list_versions)
-    show = verbs.add_parser("show", help="one version: query, plan, placement, streams, states, segments")
-    show.add_argument("checkpoint", help="the checkpoint folder")
-    show.add_argument("--version", type=int, help="the version to show (default: the newest)")
-    show.add_argument("--json", action="store_true", help="the manifest as JSON")
-    show.set_defaults(run=show_version)
-
-
-def list_versions(args: argparse.Namespace) -> int:
-    manifests = _read(args.checkpoint)
-    console = output_console()
-    columns = ("version", "batch", "state rows", "segments", "active", "rows in", "rows out", "rows late")
-    console.print(make_table(columns, [_version_cells(manifest) for manifest in manifests], right=columns))
-    last = manifests[-1]
-    console.print(
-        f"\n{len(manifests)} versions can be read; the newest, {last.version}, is the state after "
-        f"{_batch_text(last)}: {last.rows_in:,} rows in, {last.rows_out:,} out, {last.rows_late:,} late"
-    )
-    return 0
+    parser = subparsers.add_parser("show", help="one version: query, plan, placement, streams, states, segments")
+    add_checkpoint(parser)
+    parser.add_argument("--version", type=int, help="the version to show (default: the newest)")
+    parser.add_argument("--json", action="store_true", help="the manifest as JSON")
+    parser.set_defaults(run=show_version)
 
 
 def show_version(args: argparse.Namespace) -> int:
-    manifest = _pick(_read(args.checkpoint), args.version)
+    manifest = _pick(readable_versions(args.checkpoint), args.version)
     if args.json:
         print(json.dumps(manifest.to_json(), indent=2))
     else:
         _show(manifest, output_console())
     return 0
-
-
-def _read(checkpoint: str) -> list[Manifest]:
-    root = Folder(checkpoint).sub("state")
-    manifests = list(read_versions(root))
-    if manifests:
-        return manifests
-    if root.local and not os.path.isdir(Folder(checkpoint).path()):
-        raise CheckpointError(
-            f'there is no checkpoint "{checkpoint}"',
-            detail=f"Looked for the folder {Folder(checkpoint).path()}.",
-            hint='Give the folder that "checkpoint" names in [run] of the job file.',
-        )
-    raise CheckpointError(
-        f'folder "{checkpoint}" holds no state',
-        detail=f"There is no snapshot in {root.path('snapshots')}.",
-        hint='Give the folder that "checkpoint" names in [run]; a run writes its state there when it starts.',
-    )
 
 
 def _pick(manifests: Sequence[Manifest], version: int | None) -> Manifest:
@@ -91,21 +53,8 @@ def _pick(manifests: Sequence[Manifest], version: int | None) -> Manifest:
     )
 
 
-def _version_cells(manifest: Manifest) -> tuple[str, ...]:
-    return (
-        str(manifest.version),
-        "-" if manifest.batch is None else str(manifest.batch.number),
-        f"{manifest.state_rows:,}",
-        f"{len(manifest.segments):,}",
-        size_text(manifest.active_bytes),
-        f"{manifest.rows_in:,}",
-        f"{manifest.rows_out:,}",
-        f"{manifest.rows_late:,}",
-    )
-
-
 def _show(manifest: Manifest, console: Console) -> None:
-    console.print(f"version {manifest.version}, after {_batch_text(manifest)}")
+    console.print(f"version {manifest.version}, after {batch_text(manifest)}")
     console.print(f"plan {manifest.plan}")
     console.print("query")
     console.print(Text("\n".join(f"  {line}" for line in manifest.query.text.strip().splitlines())))
@@ -144,10 +93,6 @@ def _show(manifest: Manifest, console: Console) -> None:
 
 
 _NUMBERS = ("rows", "late", "files", "bytes", "generation", "slot", "keys", "keys in a group")
-
-
-def _batch_text(manifest: Manifest) -> str:
-    return "no batch yet" if manifest.batch is None else f"batch {manifest.batch.number}"
 
 
 def _slot_rows(manifest: Manifest) -> list[tuple[str, ...]]:

@@ -1,0 +1,20 @@
+"""`watersmeet state VERB`: what is done with a checkpoint, one module a verb."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from watersmeet.cli.state import ls, show
+
+if TYPE_CHECKING:
+    from watersmeet.cli.terminal import SubParsers
+
+# Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
+VERBS = (ls, show)
+
+
+def add_parser(subparsers: SubParsers) -> None:
+    parser = subparsers.add_parser("state", help="show what a checkpoint holds")
+    verbs = parser.add_subparsers(title="what to show", metavar="ls | show", required=True)
+    for verb in VERBS:
+        verb.add_parser(verbs)
