@@ -20,14 +20,22 @@ import watersmeet as wm
 from strategies import Case, cases, contract_settings, counted
 from test_contract import tuned
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import CloseLive, CutGroup, Decision, MergeGroup, SpillGroups, UniteParts
+from watersmeet.adapt.decisions import (
+    CloseLive,
+    CutGroup,
+    Decision,
+    MergeGenerations,
+    MergeGroup,
+    SpillGroups,
+    UniteParts,
+)
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.kernel.rows import hashes
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import GroupKey
 from watersmeet.model.placement import Placement
-from watersmeet.model.routing import Slice
+from watersmeet.model.routing import Slice, union_ranges
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
@@ -67,7 +75,19 @@ class DecideAnything:
         for operator, group in self._groups(outlook):
             yield MergeGroup(operator, group, "drawn", with_live=self.random.random() < 0.6)
         if self.random.random() < self.often:
+            yield from self._tiers(outlook)
+        if self.random.random() < self.often:
             yield from self._parts(outlook)
+
+    def _tiers(self, outlook: Outlook) -> Iterator[MergeGenerations]:
+        """Any generations of any groups, whether these have rows in them or not."""
+        for operator, ledger in Ledgers(outlook.plan).at(outlook.manifest).items():
+            for _ in range(self.random.randint(0, 2)):
+                tier = tuple(sorted(number for number in ledger.closed if self.random.random() < 0.6))
+                groups = self.random.sample(range(ledger.groups), self.random.randint(1, ledger.groups))
+                if tier:
+                    within = union_ranges((group, group + 1) for group in groups)
+                    yield MergeGenerations(operator, tier, within, "drawn")
 
     def _groups(self, outlook: Outlook) -> list[GroupKey]:
         share = self.random.choice([0.0, 0.3, 1.0]) if self.random.random() < self.often else 0.0

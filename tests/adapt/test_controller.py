@@ -65,7 +65,7 @@ def names(settings: MemorySettings) -> list[str]:
     ids=["no budget", "a budget", "merges are off", "spills are off", "a forced share, by what groups earn"],
 )
 def test_the_policies_in_force(settings: MemorySettings, merging: bool) -> None:
-    merges = ["MergeWorthwhile", "MergePassed"] if merging else []
+    merges = ["MergeWorthwhile", "MergePassed", "MergeTiers"] if merging else []
     assert names(settings) == ["ForceSteps", "SpillOverBudget", *merges, "CleanUpAll", "UniteColdParts"]
     assert Controller(PLAN, manifest_of(PLAN), settings).watched is settings.watched
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from adapt.asking import ALL, HELD, J1, J2, PLAN, entry
@@ -12,6 +14,7 @@ from watersmeet.adapt.decisions import (
     CutGroup,
     Decision,
     ExpectResults,
+    MergeGenerations,
     MergeGroup,
     SpillGroups,
     UniteParts,
@@ -31,6 +34,8 @@ K0 = PLAN.operators[J1].partitioning
 CUT, CUT_LATER = CutGroup(J1, 3, K0, 7 << 60, 1, "c"), CutGroup(J1, 5, K0, 11 << 60, 1, "c")
 SAME_CUT = CutGroup(J2, 3, K0, 7 << 60, 1, "by another operator on the same key")
 SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
+TIER = MergeGenerations(J1, (Generation(1), Generation(2)), ((0, 4),), "t")
+NEWER = (Generation(3), Generation(4))
 
 
 @pytest.mark.parametrize(
@@ -45,6 +50,15 @@ SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
         ([SpillGroups(((J1, 1),), "s"), WHOLE], [WHOLE]),
         ([SPILL, CLOSED_ONLY], [SPILL, CLOSED_ONLY]),
         ([CloseLive(((J1, 1),), "room"), WHOLE], [CloseLive(((J1, 1),), "room"), WHOLE]),
+        ([TIER], [TIER]),
+        ([TIER, SPILL], [TIER, SPILL]),
+        ([TIER, CLOSED_ONLY], [replace(TIER, within=((0, 1), (2, 4))), CLOSED_ONLY]),
+        (
+            [TIER, *(MergeGroup(J1, group, "x") for group in range(4))],
+            [MergeGroup(J1, group, "x") for group in range(4)],
+        ),
+        ([TIER, MergeGenerations(J1, NEWER, ((2, 8),), "t")], [TIER, MergeGenerations(J1, NEWER, ((4, 8),), "t")]),
+        ([TIER, replace(TIER, operator=J2)], [TIER, replace(TIER, operator=J2)]),
         ([UNITE], [UNITE]),
         ([UNITE, SPILL], [UNITE, SPILL]),
         ([UNITE_LIVE], [UNITE_LIVE]),
@@ -67,6 +81,12 @@ SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
         "a spill of which nothing is left goes",
         "one whose closed generations alone are merged may be spilled",
         "what makes room for merges stays",
+        "generations are merged apart",
+        "also beside a spill, which makes one more",
+        "but not in groups that are merged whole",
+        "and where these are all of them, not at all",
+        "a group is in one such merge at most",
+        "of one operator",
         "parts are united",
         "also beside a spill, which changes other rows",
         "and so are those that have cooled",

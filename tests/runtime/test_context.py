@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from small_plans import GROUPS, SECOND, chain_plan, manifest_of, named, piece, state_of
-from watersmeet.adapt.decisions import UniteParts, Work
+from watersmeet.adapt.decisions import MergeGenerations, UniteParts, Work
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, Generation, SegmentId
 from watersmeet.model.segments import Segment
@@ -108,9 +108,24 @@ def test_a_merge_reads_the_closed_generations_of_its_groups() -> None:
     (lower,), (upper,) = found.for_stage(LOWER).merges, found.for_stage(UPPER).merges
     assert (lower.operator, lower.groups) == (J1, (1, 5)), "all groups of an operator together"
     assert {segment.id: segment.groups for segment in lower.segments} == {"a1": ((1, 2), (5, 6)), "b2": ((1, 2),)}
-    assert lower.live_since_us == (2 * SECOND, 2 * SECOND), "what is united still owes results to what is live"
+    assert lower.others_since_us == (2 * SECOND, 2 * SECOND), "what is united still owes results to what is live"
     assert (upper.operator, [segment.id for segment in upper.segments]) == (J2, ["c1"])
-    assert upper.live_since_us == (NEVER,)
+    assert upper.others_since_us == (NEVER,)
+
+
+def test_a_merge_of_some_generations_leaves_the_others_alone() -> None:
+    held = (
+        entry("a1", "A", cold=1),
+        entry("b2", "B", groups=((0, 2),), cold=2),
+        entry("a3", "A", 4, groups=((1, 8),), cold=3),
+        entry("live", "B", 6),
+    )
+    tier = MergeGenerations(J1, (Generation(1), Generation(2)), ((0, 2), (7, 8)), "why")
+    (merge,) = context(*held, work=Work(partial_merges=(tier,))).for_stage(LOWER).merges
+    assert (merge.operator, merge.groups, merge.into) == (J1, (0, 1, 7), 2)
+    assert {part.id: part.groups for part in merge.segments} == {"a1": ((0, 2), (7, 8)), "b2": ((0, 2),)}
+    since = (6 * SECOND, 4 * SECOND, 4 * SECOND)
+    assert merge.others_since_us == since, "what is united still owes results to other closed generations"
 
 
 def test_parts_to_unite_go_to_the_stage_that_keeps_them() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from watersmeet.model.ids import Generation, GroupKey, OperatorName, Partitioning, SegmentId, StateName
+from watersmeet.model.routing import GroupRange
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,16 @@ class MergeGroup:
 
 
 @dataclass(frozen=True)
+class MergeGenerations:
+    """Emit what these closed generations owe each other in groups of an operator; they become part of the newest."""
+
+    operator: OperatorName
+    generations: tuple[Generation, ...]
+    within: tuple[GroupRange, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
 class CloseLive:
     """Close the live generations of these groups, to make room for merges of their operator."""
 
@@ -78,21 +89,22 @@ class UniteParts:
     parts: tuple[SegmentId, ...]
 
 
-Decision = SpillGroups | CutGroup | CannotSpill | MergeGroup | CloseLive | ExpectResults | UniteParts
+Decision = SpillGroups | CutGroup | CannotSpill | MergeGroup | MergeGenerations | CloseLive | ExpectResults | UniteParts
 
 # What users are shown; the others are means to the end of these.
-SHOWN = (SpillGroups, CutGroup, CannotSpill, MergeGroup)
+SHOWN = (SpillGroups, CutGroup, CannotSpill, MergeGroup, MergeGenerations)
 
 
 @dataclass(frozen=True)
 class Work:
     """What the tasks of the next batch, or of a round, are to do beside joining new rows."""
 
-    merges: tuple[GroupKey, ...] = ()
+    merges: tuple[GroupKey, ...] = ()  # of all their closed generations
     unites: tuple[UniteParts, ...] = ()
+    partial_merges: tuple[MergeGenerations, ...] = ()  # of some closed generations of groups
 
     def __bool__(self) -> bool:
-        return bool(self.merges or self.unites)
+        return bool(self.merges or self.unites or self.partial_merges)
 
 
 def to_json(decision: Decision) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from watersmeet.adapt.decisions import (
     CutGroup,
     Decision,
     ExpectResults,
+    MergeGenerations,
     MergeGroup,
     SpillGroups,
     UniteParts,
@@ -21,6 +23,7 @@ from watersmeet.adapt.decisions import (
     to_json,
 )
 from watersmeet.model.ids import LIVE, GroupKey, OperatorName
+from watersmeet.model.routing import GroupRange, subtract_ranges, union_ranges
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.ledger import Ledgers, as_ranges
 from watersmeet.state.manifest import Learned, Manifest
@@ -45,7 +48,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     """The decisions of all policies without what does not go together: the one place for conflicts.
 
     A group is merged once, whoever asked first. One that is merged with its live generation needs no spill, which would
-    close the same rows. Parts that have cooled are not united where anything is closed, which would take them along.
+    close the same rows, and has no generations left that could be merged apart. Parts that have cooled are not united
+    where anything is closed, which would take them along.
 
     Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
     something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
@@ -62,12 +66,21 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             others.append(decision)
     whole = {key for key, decision in merged.items() if decision.with_live}
     closing = bool(whole) or any(isinstance(decision, (SpillGroups, CloseLive)) for decision in others)
+    taken: defaultdict[OperatorName, tuple[GroupRange, ...]] = defaultdict(tuple)
+    for operator, group in merged:
+        taken[operator] = union_ranges((*taken[operator], (group, group + 1)))
     result: list[Decision] = []
     for decision in others:
         if isinstance(decision, SpillGroups):
             decision = replace(decision, groups=tuple(key for key in decision.groups if key not in whole))
             if not decision.groups:
                 continue
+        if isinstance(decision, MergeGenerations):
+            within = subtract_ranges(decision.within, taken[decision.operator])
+            taken[decision.operator] = union_ranges((*taken[decision.operator], *within))
+            if not within:
+                continue
+            decision = replace(decision, within=within)
         if isinstance(decision, UniteParts) and closing and decision.generation == LIVE:
             continue
         result.append(decision)
@@ -80,6 +93,7 @@ def effects_of(
     """What is to be committed for settled decisions, and what the tasks are to do."""
     closing: list[GroupKey] = []
     merges: list[GroupKey] = []
+    partial_merges: list[MergeGenerations] = []
     unites: list[UniteParts] = []
     cuts: list[CutGroup] = []
     for decision in decisions:
@@ -92,6 +106,8 @@ def effects_of(
                 merges.append((operator, group))
                 if decision.with_live:
                     closing.append((operator, group))
+            case MergeGenerations():
+                partial_merges.append(decision)
             case UniteParts():
                 unites.append(decision)
             case ExpectResults(operator, results):
@@ -108,7 +124,8 @@ def effects_of(
     updates += [RecordDecision(entry) for entry in shown]
     if any(isinstance(decision, ExpectResults) for decision in decisions):
         updates.append(Learn(learned))
-    return Effects(tuple(updates), tuple(cuts), Work(tuple(merges), tuple(unites)), tuple(shown))
+    work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
+    return Effects(tuple(updates), tuple(cuts), work, tuple(shown))
 
 
 def close(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from watersmeet.adapt.policies.clean_up_all import CleanUpAll
 from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.adapt.policies.merge_passed import MergePassed
+from watersmeet.adapt.policies.merge_tiers import MergeTiers
 from watersmeet.adapt.policies.merge_worthwhile import MergeWorthwhile
 from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
@@ -19,6 +20,7 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
         merging = (
             MergeWorthwhile(),
             MergePassed(settings.budget_bytes),  # after it: what pays goes first
+            MergeTiers(settings.budget_bytes),  # takes the groups that neither of these wants
         )
     return (
         ForceSteps.of(settings),  # first: what is forced before a batch is part of what the others see

@@ -36,6 +36,7 @@ class Moment(Enum):
 class Signal(Enum):
     MEMORY = auto()  # sizes and earnings of all groups, live and cold
     PARTS = auto()  # the segments that cold generations lie in
+    GENERATIONS = auto()  # what each closed generation has in each group
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ class Outlook:
     def manifest(self) -> Manifest:
         self._check(Signal.PARTS)
         return self.facts.manifest
+
+    @property
+    def ledgers(self) -> Mapping[OperatorName, Ledger]:
+        self._check(Signal.GENERATIONS)
+        return self._ledgers
 
     @property
     def plan(self) -> PhysicalPlan:

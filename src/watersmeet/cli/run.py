@@ -156,6 +156,8 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"spill of {len(decision['groups'])} groups: {reason}"
         case "MergeGroup":
             return f"merge {decision['operator']}:{decision['group']}: {reason}"
+        case "MergeGenerations":
+            return f"merge {len(decision['generations'])} generations of {decision['operator']}: {reason}"
         case "CutGroup":
             return f"cut {decision['operator']}:{decision['group']} in two: {reason}"
         case "CannotSpill":

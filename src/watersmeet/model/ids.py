@@ -23,4 +23,4 @@ NO_SEGMENT = SegmentId("")
 FIRST_DELIVERY = DeliveryId(0)
 
 LIVE = Generation(-1)  # of expired rows that went cold with the generation that new rows still enter
-UNITED = Generation(0)  # that a merge has made; those that spills close are numbered from 1
+UNITED = Generation(0)  # that a merge of all closed ones has made; those that spills close are numbered from 1

@@ -6,17 +6,16 @@ reads. A task reads its context and files, and writes new files. It changes noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from watersmeet.adapt.decisions import Work
-from watersmeet.kernel.window import NEVER
 from watersmeet.model.bounds import Bounds
-from watersmeet.model.ids import LIVE, OperatorName, StateName
+from watersmeet.model.ids import UNITED, Generation, OperatorName, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.routing import GroupRange, union_ranges
+from watersmeet.model.routing import GroupRange, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import LeafPort, PhysicalPlan, Stage
 from watersmeet.plan.query import Query
@@ -27,15 +26,17 @@ from watersmeet.state.manifest import Manifest
 
 @dataclass(frozen=True)
 class GroupsToMerge:
-    """Emit what is owed between the closed generations of groups of an operator: their cold segments, of all states.
+    """Emit what is owed between closed generations of groups of an operator: their cold segments, of all states.
 
-    `live_since_us` is the oldest time in the live generation of each group, which what is united still owes results to.
+    They become part of the generation `into`. `others_since_us` is the oldest time in the other generations of each
+    group, the live one among them, which what is united still owes results to.
     """
 
     operator: OperatorName
     groups: tuple[int, ...]
     segments: tuple[Segment, ...]
-    live_since_us: tuple[int, ...]
+    others_since_us: tuple[int, ...]
+    into: Generation
 
 
 @dataclass(frozen=True)
@@ -115,25 +116,32 @@ class BatchContext:
 
     @cached_property
     def merges(self) -> tuple[GroupsToMerge, ...]:
-        """The groups to merge, with their closed generations, together for each operator."""
+        """The groups to merge with all their closed generations, for each operator together, and those with some."""
         wanted: dict[OperatorName, list[int]] = {}
         for operator, group in self.work.merges:
             wanted.setdefault(operator, []).append(group)
-        return tuple(self._merge(operator, sorted(groups)) for operator, groups in wanted.items())
+        ledgers = self.ledgers.at(self.manifest)
+        whole = [self._merge(name, sorted(groups), ledgers[name].closed, UNITED) for name, groups in wanted.items()]
+        partial = [
+            self._merge(tier.operator, expand_ranges(tier.within), tier.generations, max(tier.generations))
+            for tier in self.work.partial_merges
+        ]
+        return (*whole, *partial)
 
-    def _merge(self, operator: OperatorName, groups: list[int]) -> GroupsToMerge:
+    def _merge(
+        self, operator: OperatorName, groups: list[int], generations: Collection[Generation], into: Generation
+    ) -> GroupsToMerge:
         ranges = union_ranges((group, group + 1) for group in groups)
         node, total = self.plan.operators[operator], len(self._bounds[operator])
         found = [
             segment.only(ranges)
             for state in node.states
             for generation, bucket in self.manifest.segments.cold(state).items()
-            if generation != LIVE and bucket.by_group(total).rows[groups].any()
+            if generation in generations and bucket.by_group(total).rows[groups].any()
             for segment in bucket.entries.values()
         ]
-        live = self.ledgers.at(self.manifest)[operator].live
-        since = [NEVER] * len(groups) if live is None else live.times_us[groups].tolist()
-        return GroupsToMerge(operator, tuple(groups), tuple(part for part in found if part.groups), tuple(since))
+        since = self.ledgers.at(self.manifest)[operator].others_since_us(generations)[groups].tolist()
+        return GroupsToMerge(operator, tuple(groups), tuple(part for part in found if part.groups), tuple(since), into)
 
     @property
     def parts(self) -> tuple[PartsToUnite, ...]:
@@ -141,7 +149,9 @@ class BatchContext:
         result = []
         for unite in self.work.unites:
             operator = self.plan.operator_of[unite.state]
-            merged = union_ranges((group, group + 1) for name, group in self.work.merges if name == operator)
+            merged = union_ranges(
+                (group, group + 1) for merge in self.merges if merge.operator == operator for group in merge.groups
+            )
             entries = self.manifest.segments.cold(unite.state)[unite.generation].entries
             result.append(PartsToUnite(unite.state, tuple(entries[name].without(merged) for name in unite.parts)))
         return tuple(result)

@@ -10,7 +10,7 @@ are looked at again. Nothing here is written down, so a restart works it all out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -148,6 +148,12 @@ class Ledger:
         """For each group, the oldest time among the rows of its other generations."""
         first, second, holder = self._times_us
         return np.where(holder == generation, second, first)
+
+    def others_since_us(self, generations: Collection[Generation]) -> Counts:
+        """For each group, the oldest time in the generations that are not these, the live one among them."""
+        others = [held.times_us for number, held in self.closed.items() if number not in generations]
+        others += [] if self.live is None else [self.live.times_us]
+        return np.asarray(np.min([np.full(self.groups, NEVER, dtype=np.int64), *others], axis=0))
 
     @cached_property
     def keys(self) -> KeyCounts:

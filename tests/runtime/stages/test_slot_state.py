@@ -125,7 +125,7 @@ def test_a_segment_for_one_batch_is_not_added() -> None:
 def merge_of(*segments: Segment, groups: tuple[int, ...], live_since: int = NEVER) -> GroupsToMerge:
     ranges = union_ranges((group, group + 1) for group in groups)
     held = tuple(part for part in (segment.only(ranges) for segment in segments) if part.groups)
-    return GroupsToMerge(J1, groups, held, (live_since,) * len(groups))
+    return GroupsToMerge(J1, groups, held, (live_since,) * len(groups), UNITED)
 
 
 def test_generations_come_oldest_first() -> None:
@@ -148,11 +148,11 @@ def test_generations_come_oldest_first() -> None:
 def test_a_slot_merges_its_own_groups() -> None:
     task = Task(slots=2, owners=(0, 1) * 4)
     cold = task.write(A, [(key, 1) for key in KEYS], generation=2)
-    merge = replace(merge_of(cold, groups=(1, 2, 4)), live_since_us=(10, 20, 40))
+    merge = replace(merge_of(cold, groups=(1, 2, 4)), others_since_us=(10, 20, 40))
     zero, one = (task.state(slot).mine(merge, A) for slot in range(2))
     assert zero is not None and one is not None
-    assert (zero.groups, zero.live_since_us, zero.segments[0].groups) == ((2, 4), (20, 40), ((2, 3), (4, 5)))
-    assert (one.groups, one.live_since_us, one.segments[0].groups) == ((1,), (10,), ((1, 2),))
+    assert (zero.groups, zero.others_since_us, zero.segments[0].groups) == ((2, 4), (20, 40), ((2, 3), (4, 5)))
+    assert (one.groups, one.others_since_us, one.segments[0].groups) == ((1,), (10,), ((1, 2),))
     assert task.state(0).mine(merge_of(cold, groups=(1, 3)), A) is None
 
 

@@ -15,7 +15,7 @@ from watersmeet.kernel.rows import concat
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.file_sums import FileSum
-from watersmeet.model.ids import LIVE
+from watersmeet.model.ids import LIVE, UNITED
 from watersmeet.model.routing import union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.fragment import FragmentStage
@@ -55,7 +55,7 @@ def arrived(**rows: list[tuple[int, float]]) -> Arrived:
 
 def merge_of(cold: list[Segment], *groups: int) -> GroupsToMerge:
     ranges = union_ranges((group, group + 1) for group in groups)
-    return GroupsToMerge(J1, groups, tuple(entry.only(ranges) for entry in cold), (NEVER,) * len(groups))
+    return GroupsToMerge(J1, groups, tuple(entry.only(ranges) for entry in cold), (NEVER,) * len(groups), UNITED)
 
 
 def sent(outcome: Outcome) -> list[int]:

@@ -17,7 +17,7 @@ from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import hashes, merge_sorted, take
 from watersmeet.kernel.window import NEVER, expiry
 from watersmeet.model.bounds import Bounds
-from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId, StateName
+from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, Routing, Slice, count_groups, intersect_ranges, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
@@ -155,11 +155,13 @@ class SlotState:
             return None
         groups = tuple(merge.groups[place] for place in kept)
         parts = [segment.only(_as_ranges(groups)) for segment in merge.segments]
-        since = tuple(merge.live_since_us[place] for place in kept)
-        return GroupsToMerge(merge.operator, groups, tuple(part for part in parts if part.groups), since)
+        since = tuple(merge.others_since_us[place] for place in kept)
+        return replace(
+            merge, groups=groups, segments=tuple(part for part in parts if part.groups), others_since_us=since
+        )
 
     def closed_generations(self, merge: GroupsToMerge, states: Sequence[State]) -> list[list[pa.RecordBatch]]:
-        """The rows of the closed generations of groups, the oldest first, for each input of the operator."""
+        """The rows of the closed generations to merge, the oldest first, for each input of the operator."""
         by_name = {state.name: state for state in states}
         found: dict[Generation, dict[StateName, list[pa.RecordBatch]]] = {}
         for segment in merge.segments:
@@ -180,16 +182,16 @@ class SlotState:
             rows = merge_sorted([generation[place] for generation in generations], state.schema)
             rows = self._still_owed(rows, state, merge)
             if rows.num_rows:
-                self._write_cold(rows, state, groups, UNITED)
+                self._write_cold(rows, state, groups, merge.into)
 
     def _still_owed(self, rows: pa.RecordBatch, state: State, merge: GroupsToMerge) -> pa.RecordBatch:
-        """The rows of merged groups that a future row, or one of the live generation, may still join with."""
+        """The rows of merged groups that a future row, or one of another generation, may still join with."""
         until = self.context.horizons_us[state.name]
         if until is None or not state.windows or not rows.num_rows:
             return rows
         bounds = self._routing(state).bounds
         since = np.full(len(bounds), NEVER, dtype=np.int64)
-        since[list(merge.groups)] = merge.live_since_us
+        since[list(merge.groups)] = merge.others_since_us
         limit = np.minimum(until, since[bounds.groups_of(hashes(rows))])
         needed = expiry(rows, state) > limit
         return rows if needed.all() else take(rows, np.flatnonzero(needed))

@@ -1,0 +1,89 @@
+"""Merges closed generations of like age into one, so that there are few of them however long a query runs.
+
+Each spill leaves one more generation, and without windows none ever passes. What a batch costs grows with their number:
+entries of the manifest, buckets of the ledger, files of a merge. So they are merged in tiers, as segments are in
+compaction: spills number them one after the other, and as soon as the last of `FANOUT` consecutive numbers is there,
+those become one; then `FANOUT` of these, and so on. After n spills there are about (FANOUT - 1) * log_FANOUT(n) of them
+and each row was rewritten log_FANOUT(n) times. What a merge emits is owed anyway.
+
+A tier is merged group by group, no more in a batch than `AT_ONCE` of the budget, and more as generations grow many, so
+that it keeps up with spills. Nothing has to be remembered in between: a tier that has more than one generation left is
+gone on with. Few generations are left alone: where windows make them pass, or merges pay, they go by themselves.
+
+Known limits: numbers stand for sizes, since spills are of about one size. Generation 0, in which merges of whole groups
+leave what they have united, is of no tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from watersmeet.adapt.decisions import Decision, MergeGenerations
+from watersmeet.adapt.estimates import kept_bytes
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.model.ids import UNITED, Generation
+from watersmeet.model.routing import union_ranges
+from watersmeet.state.ledger import Floats, Ledger
+
+GENERATIONS = 8  # of an operator, more than which are merged
+FANOUT = 4
+AT_ONCE = 0.25  # of the budget: what the merges of one batch may read and leave in memory above, at `GENERATIONS`
+
+
+@dataclass(frozen=True)
+class MergeTiers:
+    budget_bytes: int | None
+
+    moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH, Moment.IDLE})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.GENERATIONS, Signal.MEMORY})
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        for operator, ledger in outlook.ledgers.items():
+            numbers = sorted(number for number in ledger.closed if number != UNITED)
+            tier = full_tier(numbers) if len(numbers) > GENERATIONS else ()
+            if not tier:
+                continue
+            older = np.any([ledger.closed[number].there for number in tier[:-1]], axis=0)
+            groups = np.flatnonzero(older)
+            emitted = kept_bytes(outlook.memory, operator) * outlook.learned.come_true.get(operator, 1.0)
+            read = sum(ledger.closed[number].bytes for number in tier)
+            cost = np.cumsum((read + owed_between(ledger, tier) * emitted)[groups])
+            limit = AT_ONCE * (self.budget_bytes or 0) * len(numbers) / GENERATIONS
+            chosen = groups[: max(1, int(np.searchsorted(cost, limit, side="right")))]
+            within = union_ranges((group, group + 1) for group in chosen.tolist())
+            share = f"in {len(chosen)} of {len(groups)} groups"
+            yield MergeGenerations(operator, tier, within, f"{len(numbers)} have grown many; {share} at once")
+
+
+def full_tier(numbers: Sequence[Generation]) -> tuple[Generation, ...]:
+    """Of these ascending numbers, those that are to become one: of the lowest tier that is full, the oldest of them.
+
+    >>> full_tier([Generation(number) for number in (4, 5, 6, 7, 8, 9)])
+    (5, 6, 7, 8)
+    >>> full_tier([Generation(number) for number in (4, 8, 12, 16, 17)])
+    (4, 8, 12, 16)
+    >>> full_tier([Generation(number) for number in (4, 8, 9, 10, 11)])
+    ()
+    """
+    width = FANOUT
+    while numbers and width <= numbers[-1]:
+        blocks: dict[int, list[Generation]] = {}
+        for number in numbers:
+            blocks.setdefault((number - 1) // width, []).append(number)
+        for block, members in blocks.items():
+            if len(members) > 1 and (block + 1) * width <= numbers[-1]:
+                return tuple(members)
+        width *= FANOUT
+    return ()
+
+
+def owed_between(ledger: Ledger, generations: Sequence[Generation]) -> Floats:
+    """The results across these generations that are to be expected of each group, as `estimates.owed_by` has it."""
+    held = [ledger.closed[number] for number in generations]
+    together = np.prod(sum(generation.rows for generation in held), axis=0, dtype=np.float64)
+    across = np.maximum(0.0, together - sum(generation.products for generation in held))
+    return np.asarray(across / np.maximum(ledger.keys.distinct, 1.0) ** (len(ledger.rows) - 1))
