@@ -124,6 +124,15 @@ def test_what_is_emitted_must_fit_into_memory_above(operator: str, budget: int |
     assert (choose_merge(view, PACE) is not None) is fits
 
 
+@pytest.mark.parametrize("largest, chosen", [(0, True), (6, True), (7, False)])
+def test_a_group_that_was_merged_before_waits_until_it_has_grown(largest: int, chosen: bool) -> None:
+    """Or each merge would write down more than the last, for ever."""
+    entry = replace(cold("J2", 1, *MUCH), largest_rows=largest)
+    assert entry.rows == 8
+    assert (choose_merge(memory(BUSY, cold=(entry,)), PACE) is not None) is chosen
+    assert choose_merge(memory(BUSY, cold=(entry,)), replace(PACE, growth=0.0)) is not None
+
+
 def test_a_group_that_fits_is_taken_in_place_of_a_better_one_that_does_not() -> None:
     view = memory(BUSY, cold=(cold("J2", 1, (40, 0), (0, 40)), cold("J2", 2, *MUCH)))
     assert choose_merge(view, PACE).group == 1  # type: ignore[union-attr]

@@ -33,3 +33,9 @@ from watersmeet.model.segments import Segment
 def test_what_is_merged(moment: Moment, segments: tuple[Segment, ...], groups: list[int]) -> None:
     found = Asked(manifest_of(PLAN, *segments), moment).propose(MergeWorthwhile())
     assert [(d.operator, d.group) for d in found if isinstance(d, MergeGroup)] == [(J2, group) for group in groups]
+
+
+@pytest.mark.parametrize("moment, merged", [(Moment.BEFORE_BATCH, False), (Moment.IDLE, True)])
+def test_what_has_hardly_grown_is_merged_while_nothing_else_is_to_be_done(moment: Moment, merged: bool) -> None:
+    rows = (entry("c", "C", rows=99, cold=1), entry("ab", "A+B", rows=1, cold=2))
+    assert bool(Asked(manifest_of(PLAN, *rows), moment).propose(MergeWorthwhile())) is merged

@@ -58,6 +58,7 @@ def test_sizes_and_earnings() -> None:
     assert seventh is not None and (seventh.last_use, seventh.slot, seventh.arrivals) == (9.0, 1, (4.0, 0.0))
     (cold,) = found.cold
     assert (cold.key, cold.generations, cold.rows_by_input, cold.within, cold.bytes) == ((J1, 1), 2, (2, 4), 0.0, 60)
+    assert cold.largest_rows == 4
     assert [entry.key for entry in found.spillable] == [(J1, 0), (J1, 1), (J1, 2)]
 
 

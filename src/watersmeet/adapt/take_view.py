@@ -123,6 +123,7 @@ def _cold_groups(
         widest = max(width for entry in node.inputs for _, width in entry.state.windows)
         passed, overdue = ledger.passed(until), ledger.passed(until - widest)
     keys = ledger.keys.distinct
+    largest = np.max([generation.rows.sum(axis=0) for generation in ledger.closed.values()], axis=0)
     for group in np.flatnonzero(ledger.closed_groups).tolist():
         yield ColdView(
             operator=node.name,
@@ -132,6 +133,7 @@ def _cold_groups(
             within=float(ledger.products[group]),
             bytes=int(ledger.bytes[group]),
             unique=float(keys[group]),
+            largest_rows=int(largest[group]),
             passed=bool(passed[group]),
             overdue=bool(overdue[group]),
             cooled=tuple(cooled_rows[:, group].tolist()),

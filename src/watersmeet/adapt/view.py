@@ -82,6 +82,7 @@ class ColdView:
     within: float  # combinations of one row from each input that are within a generation, and emitted
     bytes: int
     unique: float  # distinct keys, of all generations
+    largest_rows: int = 0  # of the generation that has most
     passed: bool = False  # one of them has outlived its windows, so that no new row will join with it
     overdue: bool = False  # and that for as long as its windows are wide
     cooled: tuple[int, ...] = ()  # rows by input of the live generation that have expired and gone cold

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from watersmeet.adapt.decisions import Decision
@@ -22,5 +22,7 @@ class MergeWorthwhile:
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
-        if outlook.has_mergeable and (found := choose_merge(outlook.memory, self.pace)) is not None:
+        # While nothing else is to be done, it does not matter how often a row is read.
+        pace = replace(self.pace, growth=0.0) if outlook.moment is Moment.IDLE else self.pace
+        if outlook.has_mergeable and (found := choose_merge(outlook.memory, pace)) is not None:
             yield found

@@ -7,7 +7,9 @@ merged. Here they do not: a merge runs in the tasks of a batch, beside the joini
 and batches wait for each other. What would have waited is told with the decision. Rows that come meanwhile must fit
 where they wait (`fits_buffer`); groups for which they do not are passed over. So are groups whose results would not fit
 into memory above them (`fits_memory`), of which the paper says nothing: what they owe is left to the clean-up, which
-goes group by group.
+goes group by group. And so are groups of which nearly all was read by a merge before (`has_grown`): a merge writes all
+that it reads down again, so that without windows each would cost more than the last, for ever; as it is, a row is read
+about five times, however long a query runs.
 
 Where the paper leaves things open:
 - memConst is a rate of results there, and multiplies a number of results. Here the recent output is divided by the
@@ -40,6 +42,7 @@ class MergePace:
     memory_weight: float = 1.0  # more than 1 favours memory (memConst)
     buffer_rows: float | None = None  # that can wait (BufSpace); None: sources keep their rows until they are asked
     room: float = 0.3  # share of the budget that results may take above: what a spill makes room for
+    growth: float = 0.2  # share of a group that is not in its largest generation, less than which is not worth a merge
 
 
 def choose_merge(view: MemoryView, pace: MergePace) -> MergeGroup | None:
@@ -51,7 +54,8 @@ def choose_merge(view: MemoryView, pace: MergePace) -> MergeGroup | None:
             merging = per_row * pace.disk_rows
             if merging <= probing:
                 break
-            if fits_buffer(view, operator.id, group.rows, pace) and fits_memory(view, group, pace):
+            fits = fits_buffer(view, operator.id, group.rows, pace) and fits_memory(view, group, pace)
+            if fits and has_grown(group, pace):
                 reason = (
                     f"merging {view.label(group.operator)}:{group.group} should give {merging:.4g} results a second, "
                     f"{per_row:.4g} for each of {group.rows} rows read; memory gives {probing:.4g}"
@@ -73,6 +77,11 @@ def disk_throughput(view: MemoryView, cold: ColdView) -> float:
     come_through = view.recent_outputs[cold.operator][1] > 0
     share = global_share(view, cold.operator, cold.group) if come_through else 1.0
     return owed_by(cold) * share / max(1, cold.rows)
+
+
+def has_grown(cold: ColdView, pace: MergePace) -> bool:
+    """Whether enough of the group is in other generations than its largest, which a merge would write down again."""
+    return cold.rows - cold.largest_rows >= pace.growth * cold.rows
 
 
 def fits_memory(view: MemoryView, cold: ColdView, pace: MergePace) -> bool:
