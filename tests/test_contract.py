@@ -34,13 +34,13 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.ids import OperatorName, Partitioning
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
-from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import PlanSettings
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Delivery
 from watersmeet.state.table import AtVersion
 from watersmeet.state.updates import SetPlacement

@@ -19,12 +19,12 @@ import pytest
 from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.lang.binder import bind
-from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.events import silent
 from watersmeet.runtime.local.job import run_job
 from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.segment_files import file_name
 from watersmeet.state.table import VERSIONS_KEPT, read_versions
 

@@ -14,12 +14,12 @@ import pytest
 
 from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
-from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
 from watersmeet.runtime.opening import RunSettings, open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Delivery
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])

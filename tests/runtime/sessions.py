@@ -13,7 +13,6 @@ import pyarrow as pa
 from small_plans import CHAIN, GROUPS, SECOND, STREAMS
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.lang.binder import bind
-from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Event
 from watersmeet.runtime.local.run import LocalRun
@@ -21,6 +20,7 @@ from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import PlanSettings
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Delivery
 
 QUERY = bind(CHAIN, STREAMS)

@@ -15,7 +15,6 @@ from watersmeet.model.placement import Placement
 from watersmeet.runtime import checkpoint as module
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
-    CheckpointFolders,
     first_manifest,
     hold,
     in_memory,
@@ -26,6 +25,7 @@ from watersmeet.runtime.checkpoint import (
     slots_changed,
 )
 from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.segment_files import FileSegments, MemorySegments
 from watersmeet.state.table import FileTable

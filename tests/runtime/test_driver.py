@@ -16,11 +16,12 @@ from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillG
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import StateConflictError
-from watersmeet.runtime.checkpoint import CheckpointFolders, newest_manifest
+from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Manifest
 
 ALL = tuple(range(GROUPS))

@@ -21,10 +21,11 @@ from watersmeet.model.streams import Stream
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.runtime import opening
-from watersmeet.runtime.checkpoint import CheckpointFolders, newest_manifest
+from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run, plan_ahead, settings_of
 from watersmeet.runtime.planning import PlanSettings
 from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import BatchRecord, Manifest
 from watersmeet.state.segment_files import file_name

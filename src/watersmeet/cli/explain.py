@@ -16,8 +16,8 @@ from watersmeet.lang.binder import bind
 from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import graph_of
 from watersmeet.plan.layout import lay_out_spec
-from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.opening import plan_ahead, settings_of
+from watersmeet.state.folders import CheckpointFolders
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers

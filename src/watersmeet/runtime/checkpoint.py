@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
@@ -25,6 +24,7 @@ from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.epochs import FIRST_EPOCH, NOBODY, Holder, TakenOverError
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.gc import collect_everything, collect_files
 from watersmeet.state.identity import identify, refuse_other_query
 from watersmeet.state.lock import CheckpointLock
@@ -42,40 +42,6 @@ LOOK_THROUGH_EVERY = 500
 CHECK_HELD_SECONDS = 5.0
 # After so long it looks before it commits, too: the claim that would refuse the commit may have been deleted by then.
 ASLEEP_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class CheckpointFolders:
-    """The folders of a checkpoint."""
-
-    address: str
-    cache: str | None = None
-    durable: bool = True
-
-    @property
-    def home(self) -> Folder:
-        return Folder(self.address, durable=self.durable)
-
-    @property
-    def state(self) -> Folder:
-        return self.home.sub("state")
-
-    @property
-    def segments(self) -> Folder:
-        return self.home.sub("state/segments", self.cache)
-
-    @property
-    def results(self) -> Folder:
-        return self.home.sub("state/results")
-
-    @property
-    def file_lists(self) -> Folder:
-        return self.home.sub("state/files")
-
-    @property
-    def spark(self) -> Folder:
-        """Spark's own, which says how far sources were read."""
-        return self.home.sub("spark")
 
 
 class Checkpoint:

@@ -20,7 +20,6 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
-    CheckpointFolders,
     first_manifest,
     hold,
     in_memory,
@@ -33,6 +32,7 @@ from watersmeet.runtime.checkpoint import (
 from watersmeet.runtime.planning import PlanSettings, choose_spec, recorded_spec, silent_note
 from watersmeet.runtime.upgrading import open_table
 from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.identity import identify
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from watersmeet.plan.query import Query
-from watersmeet.runtime.checkpoint import CheckpointFolders
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.format_2 import upgrade_from_2
 from watersmeet.state.table import FileTable, OlderFormatError
 

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from watersmeet.config import Job
 from watersmeet.lang.binder import bind
 from watersmeet.plan.query import Query
-from watersmeet.runtime.checkpoint import CheckpointFolders, refuse_made_on_spark
+from watersmeet.runtime.checkpoint import refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import FileSource
 from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.syncing import POWER_LOSS
 
 

@@ -24,7 +24,6 @@ from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
 from watersmeet.errors import JobError, cause
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
-from watersmeet.runtime.checkpoint import CheckpointFolders
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
 from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns, probe_files
@@ -33,6 +32,7 @@ from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.runtime.spark.writer import StreamWriter
 from watersmeet.state.addresses import for_spark, is_local, local_path
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.table import OlderFormatError
 
 # Formats that Spark finds by their names. For another, such as a misspelt one, it also looks in Python, with a worker

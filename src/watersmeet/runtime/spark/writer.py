@@ -18,7 +18,7 @@ from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.runtime.checkpoint import CheckpointFolders, refuse_made_locally
+from watersmeet.runtime.checkpoint import refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
 from watersmeet.runtime.outputs import Outputs
@@ -28,6 +28,7 @@ from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
 from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.run import BatchFunction, SparkRun
 from watersmeet.runtime.spark.sources import unite
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.syncing import DURABILITIES, POWER_LOSS
 
 OPTIONS = (
