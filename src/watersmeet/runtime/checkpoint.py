@@ -145,10 +145,11 @@ def newest_manifest(folders: CheckpointFolders) -> Manifest | None:
     return None if table is None else table.manifest
 
 
-def this_run() -> Holder:
+def this_run(waiting: tuple[Folder, ...] = ()) -> Holder:
     """This process as the holder of a checkpoint, which gives it its epoch."""
     since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Holder(FIRST_EPOCH, uuid.uuid4().hex, socket.gethostname(), os.getpid(), since)
+    addresses = tuple(folder.path() for folder in waiting)
+    return Holder(FIRST_EPOCH, uuid.uuid4().hex, socket.gethostname(), os.getpid(), since, addresses)
 
 
 def first_manifest(

@@ -122,7 +122,7 @@ def _take(
     if table is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = Placement(settings.slots, settings.groups)
-        first = first_manifest(query, spec, placement, chosen.reason, this_run())
+        first = first_manifest(query, spec, placement, chosen.reason, this_run(waiting))
         _check_steps(query, settings, first)
         return FileTable.create(folders.state, first), chosen
     refuse_unfit(table.manifest, query, settings.groups)
@@ -131,7 +131,7 @@ def _take(
     _check_steps(query, settings, table.manifest)
     former = table.manifest.holder
     table = table.claim(
-        this_run(),
+        this_run(waiting),
         lambda manifest: slots_changed(manifest, settings.slots),
         lambda table: prepare_to_take(folders, table, waiting),
     )

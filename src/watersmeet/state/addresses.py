@@ -190,6 +190,23 @@ def _settings(kind: str, options: Mapping[str, str], public: str) -> dict[str, s
     return told
 
 
+def with_settings_of(public: str, address: str) -> str:
+    """An address without secrets, reached as `address` is, if both are on the same kind of store.
+
+    >>> with_settings_of("s3://out/x", "s3a://key:secret@bucket/ck?region=here")
+    's3://key:secret@out/x?region=here'
+    >>> with_settings_of("/data/out", "s3://bucket/ck"), with_settings_of("s3://out/x", "/data/ck")
+    ('/data/out', 's3://out/x')
+    """
+    theirs, own = urlsplit(public), urlsplit(address)
+    kind = STORE_SCHEMES.get(theirs.scheme)
+    if kind is None or STORE_SCHEMES.get(own.scheme) != kind:
+        return public
+    who, at, _ = own.netloc.rpartition("@")
+    netloc = f"{who}{at}{theirs.netloc}" if ":" in who else theirs.netloc  # of Azure, the container stands there
+    return theirs._replace(netloc=netloc, query=own.query).geturl()
+
+
 def for_spark(address: str) -> str:
     """An address as Spark's own readers and writers take it.
 

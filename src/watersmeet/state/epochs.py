@@ -34,10 +34,13 @@ class Holder:
     host: str = ""
     pid: int = 0
     since: str = ""  # a time in UTC, for people
+    # Where its results and late rows wait for their delivery, without secrets: for who verifies or copies a checkpoint.
+    # A run knows its own folders, and goes by nothing that stands here.
+    waiting: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Holder:
-        return cls(**data)
+        return cls(**{**data, "waiting": tuple(data.get("waiting", ()))})
 
     def __str__(self) -> str:
         """For people.

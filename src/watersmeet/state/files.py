@@ -30,13 +30,14 @@ import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.errors import AddressError, ResourceError, StateConflictError
-from watersmeet.state.addresses import for_spark, is_local, local_path, parse_address
+from watersmeet.state.addresses import for_spark, is_local, local_path, parse_address, with_settings_of
 from watersmeet.state.caches import cache_folder
 
 if TYPE_CHECKING:
     from watersmeet.state.stores import StoreFolder
 
 TEMPORARY = ".tmp-"
+PIECE_BYTES = 1 << 20  # that a file is read in where all of it is not wanted at once
 
 
 def is_temporary(name: str) -> bool:
@@ -83,6 +84,10 @@ class Folder:
         """A folder in this one, as durable."""
         base, question, options = self.address.partition("?") if not self.local else (self.address, "", "")
         return Folder(f"{base.rstrip('/')}/{name}{question}{options}", cache, self.durable)
+
+    def elsewhere(self, public: str) -> Folder:
+        """The folder at an address without secrets, reached as this one is, where it is on the same kind of store."""
+        return Folder(with_settings_of(public, self.address), durable=self.durable)
 
     @cached_property
     def _store(self) -> StoreFolder:
@@ -189,6 +194,15 @@ class Folder:
             with open(self.path(name), "rb") as stream:
                 return stream.read()
         return self._store.read(name)
+
+    @contextmanager
+    def pieces(self, name: str) -> Iterator[Iterator[bytes]]:
+        """The file in pieces of some size; `FileNotFoundError` if there is none. Stays whole if deleted meanwhile."""
+        if not self.local:
+            yield self._store.pieces(name)
+            return
+        with open(self.path(name), "rb") as stream:
+            yield iter(lambda: stream.read(PIECE_BYTES), b"")
 
     def open(self, name: str) -> pa.NativeFile:
         """The file, memory-mapped: in place where it is local, else from a copy in the cache."""

@@ -117,6 +117,17 @@ class StoreFolder:
         with _errors("read", self._public(name)):
             return bytes(obstore.get(self._store, self._key(name)).bytes())
 
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The content in pieces; `FileNotFoundError`, at once, if there is no such object."""
+        with _errors("read", self._public(name)):
+            stream = obstore.get(self._store, self._key(name)).stream()
+        return self._go_through(stream, self._public(name))
+
+    def _go_through(self, stream: Any, public: str) -> Iterator[bytes]:
+        with _errors("read", public):
+            for piece in stream:
+                yield bytes(piece)
+
     def _is(self, name: str, data: bytes) -> bool:
         try:
             return self.read(name) == data

@@ -369,7 +369,8 @@ def _read_log(root: Folder) -> Iterator[tuple[Manifest, str | None]]:
     """The versions, each with its digest, as far as that is known. Raises unless all are there, and in their places."""
     versions, snapshots = table_folders(root)
     head = read_head(root)  # before the folders are listed: a live run may be committing
-    taken, numbers = table_numbers(snapshots), sorted(table_numbers(versions))
+    # Versions first: a live run deletes old ones when there is a later snapshot to begin from, which we must then see.
+    numbers, taken = sorted(table_numbers(versions)), table_numbers(snapshots)
     newest = max([*taken, *numbers], default=-1)
     if head is not None and head.version > newest:
         raise _missing(
