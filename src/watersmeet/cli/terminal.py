@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.filesize import pick_unit_and_suffix
+from rich.progress import Progress, TextColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -58,6 +60,23 @@ def output_console() -> Console:
     if not console.is_terminal:
         console.width = 10_000
     return console
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function to tell how much of a long work is done; shown on standard error, where that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done, total: None
+        return
+    with Progress(
+        *Progress.get_default_columns(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + what),
+        console=console,
+        transient=True,
+    ) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 def make_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> Table:

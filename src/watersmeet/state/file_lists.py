@@ -48,7 +48,9 @@ class FilesRead:
                 self._names[stream] -= {name for name, time in files if time < progress.ignored_before_us}
                 list_name = name_of_epoch("files", manifest.epoch, ".json")
                 if self._folder is not None:
-                    self._folder.put_if_absent(list_name, seal({"format": SEALED_FORMAT, "files": kept}))
+                    self._folder.put_if_absent(
+                        list_name, seal({"format": SEALED_FORMAT, "name": list_name, "files": kept})
+                    )
                 yield ListFiles(stream, list_name, len(kept), len(progress.files), tuple(joined))
 
     def _load(self, progress: StreamProgress) -> Iterator[tuple[str, int]]:
@@ -60,17 +62,24 @@ class FilesRead:
         if self._folder is None:
             return []
         try:
-            content, _ = unseal(self._folder.read(name))
-            files = content if isinstance(content, list) else content["files"]  # a list alone, in format 3
-            if len(files) != count:
-                raise ValueError(f"it names {len(files)} files, and the manifest says {count}")
-            return [(file, time) for file, time in files]
+            return listed_files(self._folder.read(name), name, count)
         except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
             raise ResourceError(
                 f'the list "{name}" of files that were read is missing or damaged',
                 detail=f"{self._folder.path(name)}: {error}.",
                 hint="Restore the file from a backup, or start again with a new checkpoint.",
             ) from None
+
+
+def listed_files(data: bytes, name: str, count: int) -> list[tuple[str, int]]:
+    """What the list of this name holds. `ValueError`, `TypeError` or `KeyError`: it is not as it was written."""
+    content, _ = unseal(data)
+    files = content if isinstance(content, list) else content["files"]  # a list alone, in format 3
+    if len(files) != count:
+        raise ValueError(f"it names {len(files)} files, and the manifest says {count}")
+    if isinstance(content, dict) and content.get("name", name) != name:
+        raise ValueError(f"it is the list {content['name']}")
+    return [(file, time) for file, time in files]
 
 
 def _alike(progress: StreamProgress, length: int) -> list[str]:

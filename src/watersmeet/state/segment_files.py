@@ -37,7 +37,7 @@ from watersmeet.state.syncing import begin_sync
 
 FORMAT = 1
 DIRECTORY_FIELD = "#d"
-_METADATA_KEY = b"watersmeet"
+METADATA_KEY = b"watersmeet"
 
 # What one process keeps open: segments do not change, and most batches read most of them again. Opening one takes
 # longer than probing it; a map is of the file, and takes no memory of its own.
@@ -159,7 +159,7 @@ class FileSegments:
     def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
         entry = describe_segment(batch, state, slice_, number, SegmentId(name_of_epoch(f"{number:08d}", self.epoch)))
         header = json.dumps({"format": FORMAT, "state": state.name}).encode()
-        content = _with_directory(batch).replace_schema_metadata({_METADATA_KEY: header})
+        content = _with_directory(batch).replace_schema_metadata({METADATA_KEY: header})
         summed = SummedSink()
 
         def fill(sink: Any) -> None:
@@ -197,7 +197,7 @@ class FileSegments:
             ) from None
         self._check(segment, source, self.folder.path(name))
         reader = pa.ipc.open_file(source)
-        header = json.loads(reader.schema.metadata[_METADATA_KEY])
+        header = json.loads(reader.schema.metadata[METADATA_KEY])
         if header["format"] > FORMAT:
             raise newer_format(f'segment "{segment.id}"', header["format"], FORMAT)
         content = reader.get_batch(0).replace_schema_metadata(None)

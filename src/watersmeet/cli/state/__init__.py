@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watersmeet.cli.state import ls, show
+from watersmeet.cli.state import ls, show, verify
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
 
 # Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
-VERBS = (ls, show)
+VERBS = (ls, show, verify)
 
 
 def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("state", help="show what a checkpoint holds")
-    verbs = parser.add_subparsers(title="what to show", metavar="ls | show", required=True)
+    parser = subparsers.add_parser("state", help="show what a checkpoint holds, and look after it")
+    verbs = parser.add_subparsers(title="what to do", metavar="VERB", required=True)
     for verb in VERBS:
         verb.add_parser(verbs)

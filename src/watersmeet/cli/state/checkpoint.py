@@ -20,15 +20,21 @@ def readable_versions(checkpoint: str) -> list[Manifest]:
     """The manifests of a checkpoint, oldest first; at least one, or an error that says what is missing."""
     root = Folder(checkpoint).sub("state")
     manifests = list(read_versions(root))
-    if manifests:
-        return manifests
+    if not manifests:
+        raise no_checkpoint(checkpoint)
+    return manifests
+
+
+def no_checkpoint(checkpoint: str) -> CheckpointError:
+    """What to say where there is no state."""
+    root = Folder(checkpoint).sub("state")
     if root.local and not os.path.isdir(Folder(checkpoint).path()):
-        raise CheckpointError(
+        return CheckpointError(
             f'there is no checkpoint "{checkpoint}"',
             detail=f"Looked for the folder {Folder(checkpoint).path()}.",
             hint='Give the folder that "checkpoint" names in [run] of the job file.',
         )
-    raise CheckpointError(
+    return CheckpointError(
         f'folder "{checkpoint}" holds no state',
         detail=f"There is no snapshot in {root.path('snapshots')}.",
         hint='Give the folder that "checkpoint" names in [run]; a run writes its state there when it starts.',

@@ -1,0 +1,263 @@
+"""Looks through all of a checkpoint: every version, segment, list, waiting file and note of Spark's; what is wrong.
+
+Reads alone: writes nothing, takes no lock, claims no epoch, so that a query may run meanwhile. It deletes files that
+its newest versions have let go of, and adds others. So what a first look finds counts only if a second look, at the
+version that is the newest by then, finds the same file still referred to and still wrong. A file is written whole
+before anything refers to it, and never changes: what is wrong twice was not being written.
+
+Known limit: a result that waits for its delivery and has gone cannot be told from one that was delivered and taken away
+by its reader: a *doubt*, not damage.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pyarrow as pa
+
+from watersmeet.model.placement import Placement
+from watersmeet.model.segments import Segment
+from watersmeet.state.files import Folder, is_temporary
+from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.segment_files import file_name
+from watersmeet.state.spark_notes import (
+    OFFSETS,
+    checksums_of,
+    list_notes,
+    numbers_in,
+    read_notes,
+    unnoted,
+    wrong_ahead,
+    wrong_note,
+    wrong_sequence,
+)
+from watersmeet.state.verify.contents import wrong_list, wrong_segment, wrong_waiting
+from watersmeet.state.verify.findings import DAMAGE, DOUBT, NEXT_RUN, ORPHAN, Finding, Report, found_again
+from watersmeet.state.verify.log import LogReading, check_log
+
+SEGMENT, FILE_LIST, WAITING, NOTE = "segment", "file list", "waiting file", "note of Spark's"
+LOOKS = 5  # at a log that changes while it is read
+THREADS = 2
+
+Progress = Callable[[int, int], None]  # files that were looked at, and of how many
+
+
+def silent(done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The files that the kept versions refer to, with what these say of them."""
+
+    segments: Mapping[str, Sequence[tuple[Segment, Placement]]] = field(default_factory=dict)  # by file name
+    lists: Mapping[str, int] = field(default_factory=dict)
+    undelivered: tuple[Delivery, ...] = ()  # of the newest alone: what others list was delivered since
+    waiting: tuple[str, ...] = ()
+
+    @classmethod
+    def by(cls, manifests: Iterable[Manifest]) -> Needed:
+        segments: dict[str, dict[Segment, Placement]] = {}
+        lists: dict[str, int] = {}
+        newest: Manifest | None = None
+        for manifest in manifests:
+            newest = manifest
+            for segment in manifest.segments.values():
+                segments.setdefault(file_name(segment.file), {})[segment] = manifest.placement
+            lists.update(entry for stream in manifest.streams.values() for entry in stream.file_lists)
+        undelivered = () if newest is None else newest.undelivered
+        waiting = () if newest is None else newest.holder.waiting
+        return cls({name: list(held.items()) for name, held in segments.items()}, lists, undelivered, waiting)
+
+    def names(self) -> set[str]:
+        late = {name for entry in self.undelivered for name in (*entry.results, *entry.late_files)}
+        return {*self.segments, *self.lists, *late}
+
+
+def verify(folders: CheckpointFolders, progress: Progress = silent) -> Report | None:
+    """What is wrong with a checkpoint, if anything; None if there is none."""
+    notes_before = list_notes(folders.spark)
+    log = _read_log(folders.state)
+    if log is None:
+        return None
+    look = _Look(folders, progress)
+    needed = Needed.by(log.manifests)
+    listed = look.list_folders()  # before anything is checked: what comes later is nobody's orphan
+    first = look.files(needed)
+    notes = look.notes(notes_before, log)
+    collected = 0
+    again = log
+    if first or notes:
+        again = _read_log(folders.state) or log
+        later = _Look(folders, silent)
+        confirmed = found_again(first, later.files(Needed.by(again.manifests), {finding.file for finding in first}))
+        collected = len(first) - len(confirmed)
+        first = confirmed
+        notes = found_again(notes, later.notes(list_notes(folders.spark), again))
+    findings = [*again.findings, *first, *notes, *look.orphans(listed, needed, Needed.by(again.manifests))]
+    newest = again.newest
+    return Report(
+        None if newest is None else newest.version, tuple(sorted(findings)), log.checked + look.checked, collected
+    )
+
+
+def _read_log(root: Folder) -> LogReading | None:
+    """The log, with what two looks in a row have found; None if there is none."""
+    seen = check_log(root)
+    for _ in range(LOOKS):
+        if seen is None or not seen.findings:
+            break
+        before, seen = seen, check_log(root) or seen
+        confirmed = found_again(before.findings, seen.findings)
+        if len(confirmed) == len(seen.findings):
+            break
+        seen = replace(seen, findings=tuple(confirmed))
+    return seen
+
+
+class _Look:
+    """One look at the files that versions refer to."""
+
+    def __init__(self, folders: CheckpointFolders, progress: Progress) -> None:
+        self._folders = folders
+        self._progress = progress
+        self._turn = threading.Lock()
+        self.checked: Counter[str] = Counter()
+
+    def files(self, needed: Needed, only: set[str] | None = None) -> list[Finding]:
+        """What is wrong with the files; with `only`, of those at these places."""
+        folders = self._folders
+        work: list[Callable[[], list[Finding]]] = [
+            *(partial(self._segment, name, entries) for name, entries in needed.segments.items()),
+            *(partial(self._list, name, count) for name, count in needed.lists.items()),
+            *(partial(self._delivery, delivery, needed) for delivery in needed.undelivered),
+        ]
+        if only is not None:
+            places = [folders.segments.path(name) for name in needed.segments]
+            places += [folders.file_lists.path(name) for name in needed.lists]
+            work = [task for task, place in zip(work, places, strict=False) if place in only] + work[len(places) :]
+        found: list[Finding] = []
+        with ThreadPoolExecutor(THREADS) as threads:
+            for done, outcome in enumerate(threads.map(lambda task: task(), work), 1):
+                found += outcome
+                self._progress(done, len(work))
+        return found
+
+    def _segment(self, name: str, entries: Sequence[tuple[Segment, Placement]]) -> list[Finding]:
+        folder = self._folders.segments
+        try:
+            data = _content(folder, name)
+        except FileNotFoundError:
+            return [Finding(DAMAGE, SEGMENT, folder.path(name), f"it is missing; {entries[0][0].rows} rows were in it")]
+        self._count(SEGMENT, len(data), entries[0][0].rows)
+        wrong = wrong_segment(data, entries)
+        return [] if wrong is None else [Finding(DAMAGE, SEGMENT, folder.path(name), wrong)]
+
+    def _list(self, name: str, count: int) -> list[Finding]:
+        folder = self._folders.file_lists
+        try:
+            data = folder.read(name)
+        except FileNotFoundError:
+            wrong: str | None = f"it is missing; it names {count} files that were read"
+        else:
+            self._count(FILE_LIST, len(data))
+            wrong = wrong_list(data, name, count)
+        return [] if wrong is None else [Finding(DAMAGE, FILE_LIST, folder.path(name), wrong)]
+
+    def _delivery(self, delivery: Delivery, needed: Needed) -> list[Finding]:
+        """The files of a delivery that is not known to have been made."""
+        found = (self._waiting(name, delivery, needed) for name in (*delivery.results, *delivery.late_files))
+        return [finding for finding in found if finding is not None]
+
+    def _waiting(self, name: str, delivery: Delivery, needed: Needed) -> Finding | None:
+        places = waiting_folders(self._folders, needed.waiting)
+        for folder in places:
+            try:
+                data = folder.read(name)
+            except FileNotFoundError:
+                continue
+            self._count(WAITING, len(data))
+            wrong = wrong_waiting(data, delivery.sums.get(name))
+            return None if wrong is None else Finding(DAMAGE, WAITING, folder.path(name), wrong)
+        kept_here = self._folders.results.path() in needed.waiting and name in delivery.results
+        if kept_here:
+            return Finding(DAMAGE, WAITING, self._folders.results.path(name), "it is missing, and was not delivered")
+        if any(folder.exists(name) for folder in _outputs(self._folders, needed.waiting)):
+            self.checked["delivered file"] += 1
+            return None
+        where = places[-1].path(name)
+        if not needed.waiting:
+            return Finding(DOUBT, WAITING, where, "the checkpoint does not say where its results wait", _ASK)
+        return Finding(DOUBT, WAITING, where, "it neither waits nor is where it is delivered to", _ASK)
+
+    def _count(self, what: str, size: int, rows: int = 0) -> None:
+        with self._turn:
+            self.checked[what] += 1
+            self.checked["bytes"] += size
+            self.checked["rows"] += rows
+
+    def notes(self, before: Sequence[str], log: LogReading) -> list[Finding]:
+        """What is wrong with Spark's part, of which `before` were there when the log was not yet read."""
+        spark = self._folders.spark
+        newest = log.newest
+        if not before or newest is None:
+            return []
+        now = list_notes(spark)
+        contents = read_notes(spark, now)
+        there = [path for path in now if path in contents]
+        found = [(path, wrong) for path, wrong in wrong_sequence(there, newest.last_batch)]
+        found += wrong_ahead(before, newest.last_batch)
+        for path in there:
+            if path.endswith(".crc"):
+                continue
+            self._count(NOTE, len(contents[path]))
+            wrong = wrong_note(path, contents[path], contents.get(checksums_of(path)))
+            found += [(path, wrong)] if wrong is not None else []
+        last = f"{OFFSETS}/{max(numbers_in(there, OFFSETS), default=-1)}"
+        if last in contents and not any(path == last for path, _ in found):
+            found += unnoted(contents[last], there)
+        return [Finding(DAMAGE, NOTE, spark.path(path), wrong, _BOTH) for path, wrong in found]
+
+    def list_folders(self) -> dict[Folder, list[str]]:
+        """The files in the folders that a run deletes from."""
+        folders = self._folders
+        return {folder: folder.names() for folder in (folders.segments, folders.file_lists, folders.results)}
+
+    def orphans(self, listed: Mapping[Folder, list[str]], *needed: Needed) -> Iterator[Finding]:
+        """Files that nothing refers to, before and after."""
+        alive = set().union(*(entry.names() for entry in needed))
+        for folder, names in listed.items():
+            for name in names:
+                if name not in alive and folder.exists(name):
+                    what = "is half written" if is_temporary(name) else "is not referred to"
+                    yield Finding(ORPHAN, "file", folder.path(name), f"it {what}", NEXT_RUN)
+
+
+_ASK = "Look whether a reader of the output took it away. If none did, restore from a backup."
+_BOTH = "Restore both Spark's part and ours from one backup, or start again with a new checkpoint."
+
+
+def waiting_folders(folders: CheckpointFolders, waiting: Iterable[str]) -> list[Folder]:
+    """Where files may wait for their delivery: in the checkpoint, and where its run has said."""
+    places = dict.fromkeys((folders.results.path(), *waiting))
+    return [folders.home.elsewhere(place) for place in places]
+
+
+def _outputs(folders: CheckpointFolders, waiting: Iterable[str]) -> list[Folder]:
+    """Where they are delivered to: a folder that they wait in lies in that one."""
+    own = folders.results.path()
+    return [folders.home.elsewhere(place.rpartition("/")[0]) for place in waiting if place != own]
+
+
+def _content(folder: Folder, name: str) -> pa.Buffer:
+    """All of a file, without a copy in any cache."""
+    if not folder.local:
+        return pa.py_buffer(folder.read(name))
+    with pa.memory_map(folder.path(name)) as source:
+        return source.read_buffer()
