@@ -138,14 +138,15 @@ def run_with_restarts(
         for name, stream in case.streams.items()
     }
     query = bind(case.text, streams)
-    outputs = Outputs.of("parquet", str(folder / "out"), str(folder / "late"), "owner")
+    wanted = Outputs.of("parquet", str(folder / "out"), str(folder / "late"))
     last = len(case.batches)
     for number, batch in enumerate([*case.batches, {}]):  # the last run delivers and emits what may be left
         slots = data.draw(st.integers(1, min(4, case.groups)), label="slots")
         budget = data.draw(st.sampled_from([None, None, 1, 500]), label="budget")
         lost = number < last and data.draw(st.integers(0, 3), label="lost") == 0
         settings = RunSettings(PlanSettings(case.plan), MemorySettings(budget), slots, case.groups)
-        run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), outputs.waiting_folders)
+        run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), wanted)
+        outputs = run.outputs
         place_anywhere(run, slots, data)
         session = LocalRun(
             run.plan,

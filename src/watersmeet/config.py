@@ -39,7 +39,7 @@ from watersmeet.state.syncing import DURABILITIES
 SECTIONS: dict[str, tuple[str, ...]] = {
     "": ("query", "streams", "sink", "run", "adapt", "spark", "stats"),
     "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
-    "sink": ("format", "path", "late"),
+    "sink": ("format", "path", "late", "existing"),
     "run": ("runtime", "checkpoint", "slots", "groups", "memory", "cores", "trigger", "cache", "durability"),
     "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     "stats": ("rates", "selectivity"),
@@ -48,6 +48,8 @@ RUNTIMES = ("spark", "local")
 FILE_FORMATS = ("parquet", "csv", "json")  # all that the local runtime reads; on Spark they need a path
 GENERATED_FORMATS = ("synthetic", "nexmark")  # written to files by `watersmeet generate`; not yet read live
 SINK_FORMATS = ("parquet", "noop")
+REFUSE, APPEND = "refuse", "append"
+EXISTING = (REFUSE, APPEND)  # what to do about results of another checkpoint in the output; the first is the default
 # Adaptations of the design that this version does not have.
 LATER_ADAPTATIONS = ("migrate", "balance", "ring")
 AVAILABLE_NOW = "available-now"
@@ -75,6 +77,7 @@ class SinkConfig:
     format: str = "parquet"
     path: str | None = None
     late: str | None = None
+    existing: str = EXISTING[0]
 
 
 @dataclass(frozen=True)
@@ -341,6 +344,7 @@ def _read_sink(section: _Section) -> SinkConfig:
         format=section.choice("format", SINK_FORMATS, SinkConfig.format),
         path=section.place("path"),
         late=section.place("late"),
+        existing=section.choice("existing", EXISTING, SinkConfig.existing),
     )
     if sink.format == "parquet" and sink.path is None:
         raise section.lacks("path", "It is the folder that the results go to.", 'To discard them: format = "noop".')

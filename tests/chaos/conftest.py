@@ -98,8 +98,8 @@ class JobRun:
         query = bind(job.query, job.streams())
         assert job.run.checkpoint is not None
         folders = CheckpointFolders(job.run.checkpoint)
-        outputs = Outputs.of("parquet", job.sink.path, job.sink.late, folders.home.path())
-        open_run(query, settings_of(job), folders, outputs.waiting_folders).close()
+        outputs = Outputs.of("parquet", job.sink.path, job.sink.late)
+        open_run(query, settings_of(job), folders, outputs).close()
 
     def command(self, *settings: str) -> list[str]:
         chosen = [part for setting in settings for part in ("--set", setting)]

@@ -42,10 +42,9 @@ def run_batches(home: Path, batches: Sequence[int], to_the_end: bool) -> dict[in
     streams = {name: Stream(name, SCHEMA, "ts") for name in "AB"}
     query = bind(QUERY, streams)
     folders = CheckpointFolders(str(home))
-    outputs = Outputs.waiting_only(folders.results, None, folders.home.path())
     sink = Sink(folders.results)
-    opened = open_run(query, RunSettings(), folders, outputs.waiting_folders)
-    run = LocalRun(opened.plan, opened.checkpoint, outputs.writer, controller=opened.controller, deliver=sink)
+    opened = open_run(query, RunSettings(), folders, Outputs.waiting_only(folders.results, None))
+    run = LocalRun(opened.plan, opened.checkpoint, opened.outputs.writer, controller=opened.controller, deliver=sink)
     rows = [pa.record_batch({"k": [1] * 2, "ts": [time] * 2}, schema=SCHEMA) for time in batches]
     going = run.batches({name: RowsSource(stream, rows) for name, stream in streams.items()})
     for _ in batches:

@@ -78,15 +78,16 @@ def session(
     plan: PlanSettings | None = None,
 ) -> Iterator[Session]:
     """Open the run, to be used step by step; `run.driver.begin()` is the caller's."""
-    outputs = Outputs.of("parquet", str(home / "out"), None, "owner")
     settings = RunSettings(plan or PlanSettings(TREE), memory or MemorySettings(), slots, GROUPS)
-    opened = open_run(QUERY, settings, CheckpointFolders(str(home / "ck")), outputs.waiting_folders)
+    opened = open_run(
+        QUERY, settings, CheckpointFolders(str(home / "ck")), Outputs.of("parquet", str(home / "out"), None)
+    )
     events: list[Event] = []
     taker = sink or Sink()
     run = LocalRun(
         opened.plan,
         opened.checkpoint,
-        outputs.writer,
+        opened.outputs.writer,
         controller=opened.controller,
         deliver=taker,
         report=events.append,

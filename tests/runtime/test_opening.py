@@ -23,6 +23,7 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.runtime import opening
 from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run, plan_ahead, settings_of
+from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import PlanSettings
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
@@ -127,7 +128,7 @@ def test_what_a_run_left_is_on_disk_before_the_next_one_claims_it(
 ) -> None:
     """Else a power loss may leave the claim, and not what it follows from. That run did not wait for the disk."""
     careless = CheckpointFolders(folders.address, durable=False)
-    first = open_run(QUERY, settings(), careless, (careless.results,))
+    first = open_run(QUERY, settings(), careless, Outputs.waiting_only(careless.results, None))
     written = piece(chain_plan(tree=TREE), "00000000-e1-0123456789abcdef", "A", ((0, 2),), 0)
     Path(folders.segments.path(file_name(written.file))).write_text("rows")
     Path(folders.results.path("part")).write_text("rows")
@@ -147,7 +148,7 @@ def test_what_a_run_left_is_on_disk_before_the_next_one_claims_it(
 
     monkeypatch.setattr(os, "fsync", noted)
     monkeypatch.setattr(os, "link", linked)
-    second = open_run(QUERY, settings(), folders, (folders.results,))
+    second = open_run(QUERY, settings(), folders, Outputs.waiting_only(folders.results, None))
     assert (second.checkpoint.manifest.version, second.checkpoint.manifest.epoch) == (2, 2)
     second.close()
     state = folders.state
@@ -157,14 +158,14 @@ def test_what_a_run_left_is_on_disk_before_the_next_one_claims_it(
 
 
 def test_a_waiting_file_that_is_damaged_is_refused_and_nothing_claimed(folders: CheckpointFolders) -> None:
-    first = open_run(QUERY, settings(), folders, (folders.results,))
+    first = open_run(QUERY, settings(), folders, Outputs.waiting_only(folders.results, None))
     Path(folders.results.path("part")).write_text("rowt")
     sums = {"part": sum_of(b"rows"), "delivered": sum_of(b"rows")}
     batch = FinishBatch(BatchRecord(0, 1, 1, 0), ("part", "delivered"), (), sums)
     first.checkpoint.commit([], [batch])
     first.close()
     with pytest.raises(ResourceError, match='"part" that waits for its delivery is corrupt'):
-        open_run(QUERY, settings(), folders, (folders.results,))
+        open_run(QUERY, settings(), folders, Outputs.waiting_only(folders.results, None))
     assert folders.results.names() == ["part"]
     found = newest_manifest(folders)
     assert found is not None

@@ -25,7 +25,7 @@ def batch(*values: int) -> pa.RecordBatch:
 
 @pytest.fixture
 def outputs(tmp_path: Path) -> Outputs:
-    result = Outputs.of("parquet", str(tmp_path / "out"), str(tmp_path / "late"), "owner")
+    result = Outputs.of("parquet", str(tmp_path / "out"), str(tmp_path / "late")).of_checkpoint("9f86d081884c", 1)
     for folder in result.waiting_folders:
         folder.make()
     return result
@@ -38,7 +38,7 @@ def files(folder: Path) -> list[str]:
 def test_a_delivery_may_be_repeated_and_cut_short(outputs: Outputs, tmp_path: Path) -> None:
     names = [name for slot in range(3) for name in outputs.writer.write([batch(slot)], SCHEMA, 4, slot)[0]]
     assert outputs.late_waiting is not None
-    (late,) = write_late(outputs.late_waiting, batch(9), "A", 4, 1)
+    (late,) = write_late(outputs.late_waiting, batch(9), "A", 4, "9f86d081884c", 1)
     record = Delivery(DeliveryId(4), 4, 0, tuple(names), (late,))
     assert outputs.waiting is not None
     outputs.waiting.move_out([names[1]], Folder(str(tmp_path / "out")))  # as far as an earlier delivery came
@@ -68,12 +68,12 @@ def test_what_readers_have_taken_away_is_not_missed(outputs: Outputs, tmp_path: 
 
 
 def test_owners_have_waiting_folders_of_their_own(tmp_path: Path) -> None:
-    one, two = (Outputs.of("parquet", str(tmp_path), None, owner) for owner in ("one", "two"))
+    one, two = (Outputs.of("parquet", str(tmp_path), None).of_checkpoint(owner) for owner in ("one", "two"))
     assert one.waiting != two.waiting
 
 
 def test_nothing_to_deliver() -> None:
-    outputs = Outputs.of("noop", None, None, "owner")
+    outputs = Outputs.of("noop", None, None)
     assert outputs.waiting_folders == ()
     assert outputs.writer.write([batch(1, 2)], SCHEMA, 0, 0) == ({}, 2)
     outputs.deliver(Delivery(DeliveryId(0), 0, 0))
@@ -81,7 +81,7 @@ def test_nothing_to_deliver() -> None:
 
 def test_results_left_to_somebody_else(tmp_path: Path) -> None:
     waiting = Folder(str(tmp_path / "results"))
-    outputs = Outputs.waiting_only(waiting, None, "owner")
+    outputs = Outputs.waiting_only(waiting, None)
     waiting.make()
     names = list(outputs.writer.write([batch(1)], SCHEMA, 0, 0)[0])
     outputs.deliver(Delivery(DeliveryId(0), 0, 0, tuple(names)))

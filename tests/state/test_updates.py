@@ -39,6 +39,7 @@ from watersmeet.state.updates import (
     Learn,
     ListFiles,
     MarkDelivered,
+    NameCheckpoint,
     ObserveBatch,
     ObserveGroups,
     RecordDecision,
@@ -78,6 +79,7 @@ def apply(update: Update, manifest: Manifest) -> Manifest:
 
 EXAMPLES: tuple[Update, ...] = (
     Claim(Holder(1, "run", "host", 7, "2026-11-17 05:00:00 UTC")),
+    NameCheckpoint("0123456789ab"),
     SetPlacement(Placement(3, GROUPS, {Partitioning("k0"): (0, 0, 1, 1, 2, 2, 2, 2)})),
     CutRange(Partitioning("k0"), 2, 5 << 60, (STATE,), {S: (3, 2)}, {J1: 0.25}),
     SetTracks(

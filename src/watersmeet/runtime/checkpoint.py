@@ -21,6 +21,7 @@ from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
+from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.epochs import FIRST_EPOCH, NOBODY, Holder, TakenOverError
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
@@ -33,7 +34,7 @@ from watersmeet.state.segment_files import FileSegments, MemorySegments, Segment
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
-from watersmeet.state.updates import SetPlacement, Update
+from watersmeet.state.updates import NameCheckpoint, SetPlacement, Update
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
@@ -145,6 +146,16 @@ def newest_manifest(folders: CheckpointFolders) -> Manifest | None:
     return None if table is None else table.manifest
 
 
+def new_name() -> str:
+    """A name for a checkpoint that no other one has."""
+    return uuid.uuid4().hex[:12]
+
+
+def named(manifest: Manifest, name: str) -> list[Update]:
+    """A name for a checkpoint that has none."""
+    return [] if manifest.id else [NameCheckpoint(name)]
+
+
 def this_run(waiting: tuple[Folder, ...] = ()) -> Holder:
     """This process as the holder of a checkpoint, which gives it its epoch."""
     since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -153,13 +164,14 @@ def this_run(waiting: tuple[Folder, ...] = ()) -> Holder:
 
 
 def first_manifest(
-    query: Query, spec: PlanSpec, placement: Placement, why: str = "", holder: Holder = NOBODY
+    query: Query, spec: PlanSpec, placement: Placement, why: str = "", holder: Holder = NOBODY, name: str | None = None
 ) -> Manifest:
-    """Version 0 of a run."""
+    """Version 0 of a run, of a checkpoint of this name, or of a new one."""
     decision = {"decision": "plan", "plan": str(spec.tree), "reason": why, "version": 0}
     decisions = (decision,) if why else ()
     segments = SegmentTable.of()
-    return Manifest(0, identify(query), (Track(spec, why),), placement, segments, decisions=decisions, holder=holder)
+    tracks, own_name = (Track(spec, why),), name or new_name()
+    return Manifest(0, identify(query), tracks, placement, segments, decisions=decisions, holder=holder, id=own_name)
 
 
 def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder | None = None) -> Checkpoint:
@@ -168,10 +180,12 @@ def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder 
     return Checkpoint(table, MemorySegments() if spill is None else FileSegments(spill, keep_open=True))
 
 
-def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...], lock: CheckpointLock) -> Checkpoint:
-    """Go on with the table of a checkpoint that this run has taken. Only now may anything be deleted."""
+def hold(folders: CheckpointFolders, table: FileTable, outputs: Outputs, lock: CheckpointLock) -> Checkpoint:
+    """Go on with the table of a checkpoint that this run has taken. Only now may anything be moved or deleted."""
+    waiting = outputs.waiting_folders
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
+    outputs.adopt(table.manifest, folders.home)
     segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)
     staying = tuple(folder for folder in waiting if folder == folders.results)
     checkpoint = Checkpoint(table, segments, waiting, lock, folders.file_lists, staying)
@@ -179,22 +193,25 @@ def hold(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ..
     return checkpoint
 
 
-def prepare_to_take(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...]) -> None:
+def prepare_to_take(folders: CheckpointFolders, table: FileTable, outputs: Outputs) -> None:
     """Have what earlier runs left whole and on disk before anything follows from it. The claim is the first that does.
 
     Deletes nothing, and takes files that go meanwhile as they come: the run before may be alive until it is claimed.
     """
-    for folder in (folders.segments, folders.file_lists, *waiting):
+    for folder in (folders.segments, folders.file_lists, *outputs.waiting_folders):
         folder.make()
+    waiting = outputs.find_waiting(table.manifest.undelivered)
     _check_waiting(table.manifest, waiting)
-    _sync_found(folders, table, waiting)
+    _sync_found(folders, table, {**dict.fromkeys(outputs.waiting_folders, ()), **waiting})
 
 
-def _check_waiting(manifest: Manifest, waiting: tuple[Folder, ...]) -> None:
+def _check_waiting(manifest: Manifest, waiting: Mapping[Folder, Sequence[str]]) -> None:
     """Raise unless the files that an earlier run left to be delivered are as it wrote them."""
-    for name, (size, crc32) in [entry for delivery in manifest.undelivered for entry in delivery.sums.items()]:
-        for folder in waiting:
-            with suppress(FileNotFoundError):  # it waits in another of the folders, or has been delivered
+    sums = {name: found for delivery in manifest.undelivered for name, found in delivery.sums.items()}
+    for folder, names in waiting.items():
+        for name in names:
+            with suppress(FileNotFoundError, KeyError):  # it has been delivered meanwhile, or its sum is not known
+                size, crc32 = sums[name]
                 if (found := sum_of(folder.read(name))) != (size, crc32):
                     raise ResourceError(
                         f'the file "{name}" that waits for its delivery is corrupt',
@@ -204,17 +221,16 @@ def _check_waiting(manifest: Manifest, waiting: tuple[Folder, ...]) -> None:
                     )
 
 
-def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: tuple[Folder, ...]) -> None:
+def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: Mapping[Folder, Sequence[str]]) -> None:
     """Have what an earlier run left on disk. It may have been killed before it did so itself, or not have meant to.
 
     What is on disk already costs next to nothing to ask for. A file that is missing is told of when it is read.
     """
     manifest = table.manifest
-    undelivered = {name for entry in manifest.undelivered for name in (*entry.results, *entry.late_files)}
     wanted = {
         folders.segments: {file_name(segment.file) for segment in manifest.segments.values()},
         folders.file_lists: {name for entry in manifest.streams.values() for name, _ in entry.file_lists},
-        **dict.fromkeys(waiting, undelivered),
+        **waiting,
     }
     sync_files(wanted, may_be_gone=True)
     log = [folder for folder in (table.versions, table.snapshots) if folder.local]

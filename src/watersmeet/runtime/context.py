@@ -57,7 +57,8 @@ class SourceContext:
     times: Mapping[str, str]  # the event-time column of each stream
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]
-    epoch: int = 0  # of the run, which the files that it writes are named after
+    checkpoint: str = ""  # its name, and the epoch of the run: which the files that are written are named after
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ class BatchContext:
             times,
             self.plan.leaves,
             self.plan.port_stage,
+            self.manifest.id,
             self.manifest.epoch,
         )
 

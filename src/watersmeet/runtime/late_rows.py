@@ -22,7 +22,7 @@ def split_stream(
     split = split_late(rows, context.times[stream], context.watermarks_us[stream])
     late_files: dict[str, FileSum] = {}
     if split.late is not None and late is not None:
-        late_files = write_late(late, split.late, stream, context.batch, context.epoch)
+        late_files = write_late(late, split.late, stream, context.batch, context.checkpoint, context.epoch)
     return split, StreamReport(
         stream=stream,
         rows=rows.num_rows,

@@ -23,12 +23,15 @@ from watersmeet.runtime.checkpoint import (
     first_manifest,
     hold,
     in_memory,
+    named,
+    new_name,
     newest_manifest,
     prepare_to_take,
     refuse_unfit,
     slots_changed,
     this_run,
 )
+from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import PlanSettings, choose_spec, recorded_spec, silent_note
 from watersmeet.runtime.upgrading import open_table
 from watersmeet.state.files import Folder
@@ -65,6 +68,7 @@ class OpenRun:
     chosen: ChosenPlan
     checkpoint: Checkpoint
     controller: Controller
+    outputs: Outputs = Outputs()  # noqa: RUF009 - frozen; named after the checkpoint and the epoch of this run
     spill: Folder | None = None  # a temporary folder for what a run without a checkpoint spills
 
     def close(self) -> None:
@@ -77,32 +81,36 @@ def open_run(
     query: Query,
     settings: RunSettings,
     folders: CheckpointFolders | None = None,
-    waiting: tuple[Folder, ...] = (),
+    outputs: Outputs | None = None,
     refuse: Callable[[Manifest], None] = lambda manifest: None,
     note: Callable[[str], None] = silent_note,
 ) -> OpenRun:
     """Begin a run, or go on with the one that `folders` hold. `refuse` raises if the runtime cannot go on with it.
 
-    An existing checkpoint must be of this query, plan and number of groups; another number of slots changes placement.
+    Results go to `outputs`, where there must be none of another checkpoint. An existing one must be of this query, plan
+    and number of groups; another number of slots changes placement.
     """
+    outputs = outputs or Outputs()
     if folders is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = Placement(settings.slots, settings.groups)
         _check_steps(query, settings, first_manifest(query, spec, placement))
+        outputs.of_checkpoint(new_name()).refuse_results_of_others()
         spill = Folder(tempfile.mkdtemp(prefix="watersmeet-"), durable=False) if settings.memory.watched else None
         checkpoint = in_memory(query, spec, placement, spill)
-        return _opened(query, settings, chosen, checkpoint, spill)
+        return _opened(query, settings, chosen, checkpoint, outputs, spill)
     lock = CheckpointLock(folders.home)
     lock.acquire()
     try:
         for attempt in range(TAKES_TRIED):
             try:
-                table, chosen = _take(query, settings, folders, waiting, lock.held, refuse, note)
+                table, chosen = _take(query, settings, folders, outputs, lock.held, refuse, note)
                 break
             except StateConflictError:  # it changed while it was read, or another run was faster to make it
                 if attempt == TAKES_TRIED - 1:
                     raise
-        return _opened(query, settings, chosen, hold(folders, table, waiting, lock))
+        held = hold(folders, table, outputs.of_checkpoint(table.manifest.id), lock)
+        return _opened(query, settings, chosen, held, outputs)
     except BaseException:
         lock.release()
         raise
@@ -112,7 +120,7 @@ def _take(
     query: Query,
     settings: RunSettings,
     folders: CheckpointFolders,
-    waiting: tuple[Folder, ...],
+    outputs: Outputs,
     locked: bool,
     refuse: Callable[[Manifest], None],
     note: Callable[[str], None],
@@ -122,18 +130,23 @@ def _take(
     if table is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = Placement(settings.slots, settings.groups)
-        first = first_manifest(query, spec, placement, chosen.reason, this_run(waiting))
+        outputs = outputs.of_checkpoint(new_name())
+        holder = this_run(outputs.waiting_folders)
+        first = first_manifest(query, spec, placement, chosen.reason, holder, outputs.owner)
         _check_steps(query, settings, first)
+        outputs.refuse_results_of_others()
         return FileTable.create(folders.state, first), chosen
     refuse_unfit(table.manifest, query, settings.groups)
     refuse(table.manifest)
     _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
     _check_steps(query, settings, table.manifest)
-    former = table.manifest.holder
+    former, name = table.manifest.holder, table.manifest.id or new_name()
+    outputs = outputs.of_checkpoint(name)
+    outputs.refuse_results_of_others(own_unnamed=not table.manifest.id or table.manifest.named_at > 0)
     table = table.claim(
-        this_run(waiting),
-        lambda manifest: slots_changed(manifest, settings.slots),
-        lambda table: prepare_to_take(folders, table, waiting),
+        this_run(outputs.waiting_folders),
+        lambda manifest: [*named(manifest, name), *slots_changed(manifest, settings.slots)],
+        lambda table: prepare_to_take(folders, table, outputs),
     )
     if former.epoch and not locked:  # no lock says whether that run is still alive
         note(f"took over the checkpoint from {former}; if that run is still alive, it will stop")
@@ -157,8 +170,14 @@ def plan_ahead(
 
 
 def _opened(
-    query: Query, settings: RunSettings, chosen: ChosenPlan, checkpoint: Checkpoint, spill: Folder | None = None
+    query: Query,
+    settings: RunSettings,
+    chosen: ChosenPlan,
+    checkpoint: Checkpoint,
+    outputs: Outputs,
+    spill: Folder | None = None,
 ) -> OpenRun:
     plan = lay_out_spec(query, checkpoint.manifest.answering.spec)
     controller = Controller(plan, checkpoint.manifest, settings.memory)
-    return OpenRun(plan, chosen, checkpoint, controller, spill)
+    outputs = outputs.of_checkpoint(checkpoint.manifest.id, checkpoint.manifest.epoch)
+    return OpenRun(plan, chosen, checkpoint, controller, outputs, spill)

@@ -3,19 +3,28 @@
 Result files wait in a folder beside their place, under a name that readers pass over, and are moved by delivery. A
 delivery may be repeated: what was moved already stays moved. Whoever notes down that it is done has the folders that it
 names on disk first.
+
+The folder is named after the checkpoint, and so is every file (`runtime/output_names.py`). So a checkpoint that was
+moved or restored finds what waits, and one that comes to the results of another is refused. What a release before
+checkpoints had names has left to be delivered lies in a folder named after the checkpoint's place: it is looked for by
+the names of the files, and taken from there (`adopt`).
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from watersmeet import faults
+from watersmeet.config import APPEND, REFUSE
+from watersmeet.errors import JobError
+from watersmeet.runtime.output_names import owner_of
 from watersmeet.runtime.results import CountedResults, ParquetResults
 from watersmeet.runtime.stages.task import ResultWriter
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import Delivery
+from watersmeet.state.manifest import Delivery, Manifest
 
 # Readers of a folder of parquet files pass over names that begin with an underscore.
 WAITING = "_watersmeet"
@@ -25,62 +34,134 @@ WAITING = "_watersmeet"
 class Outputs:
     """The result files of a run, and the folders that they are delivered to (None: left to somebody else, or none)."""
 
-    writer: ResultWriter
-    waiting: Folder | None
-    target: str | None
-    late_waiting: Folder | None
-    late_target: str | None
+    target: str | None = None
+    late_target: str | None = None
+    kept: Folder | None = None  # where results stay, for somebody else to deliver from
+    durable: bool = True  # what is delivered is to survive a power loss
+    existing: str = REFUSE
+    owner: str = ""  # the checkpoint, by its name
+    epoch: int = 0  # of the run, once it has taken its checkpoint
 
     @classmethod
-    def of(cls, format: str, target: str | None, late: str | None, owner: str, durable: bool = True) -> Outputs:
-        """Results to `target` as `format`, late rows to `late`. `owner` tells runs that share a folder apart.
-
-        It must be the same whenever a run is started again, however its checkpoint is spelled. `durable`: what is
-        delivered is to survive a power loss.
-        """
-        late_waiting = None if late is None else _waiting_folder(late, owner, durable)
-        if format == "noop" or target is None:
-            return cls(CountedResults(), None, None, late_waiting, late)
-        waiting = _waiting_folder(target, owner, durable)
-        return cls(ParquetResults(waiting), waiting, target, late_waiting, late)
+    def of(
+        cls, format: str, target: str | None, late: str | None, durable: bool = True, existing: str = REFUSE
+    ) -> Outputs:
+        """Results to `target` as `format`, late rows to `late`."""
+        return cls(None if format == "noop" else target, late, None, durable, existing)
 
     @classmethod
-    def waiting_only(cls, waiting: Folder, late: str | None, owner: str) -> Outputs:
-        """Results stay in `waiting`, for somebody else to deliver from."""
-        late_waiting = None if late is None else _waiting_folder(late, owner, waiting.durable)
-        return cls(ParquetResults(waiting), waiting, None, late_waiting, late)
+    def waiting_only(cls, kept: Folder, late: str | None, existing: str = REFUSE) -> Outputs:
+        """Results stay in `kept`, for somebody else to deliver from."""
+        return cls(None, late, kept, kept.durable, existing)
 
-    def in_epoch(self, epoch: int) -> Outputs:
-        """The same, with files named after the epoch of a run that has taken its checkpoint."""
-        writer = self.writer
-        if not isinstance(writer, ParquetResults):
-            return self
-        return replace(self, writer=ParquetResults(writer.folder, epoch))
+    def of_checkpoint(self, owner: str, epoch: int = 0) -> Outputs:
+        """The same, for the run that is this epoch of the checkpoint `owner`."""
+        return replace(self, owner=owner, epoch=epoch)
+
+    @cached_property
+    def writer(self) -> ResultWriter:
+        return CountedResults() if self.waiting is None else ParquetResults(self.waiting, self.owner, self.epoch)
+
+    @cached_property
+    def waiting(self) -> Folder | None:
+        return self.kept or self._waiting_in(self.target)
+
+    @cached_property
+    def late_waiting(self) -> Folder | None:
+        return self._waiting_in(self.late_target)
+
+    def _waiting_in(self, target: str | None) -> Folder | None:
+        return None if target is None else self._folder(target).sub(f"{WAITING}-{self.owner}")
+
+    def _folder(self, target: str) -> Folder:
+        return Folder(target, durable=self.durable)
 
     @property
     def waiting_folders(self) -> tuple[Folder, ...]:
         return tuple(folder for folder in (self.waiting, self.late_waiting) if folder is not None)
+
+    @property
+    def _places(self) -> list[tuple[Folder, Folder]]:
+        """The folders that are delivered to, each with the one where its files wait."""
+        pairs = ((self.target, self.waiting), (self.late_target, self.late_waiting))
+        return [(self._folder(target), waiting) for target, waiting in pairs if target is not None and waiting]
 
     def deliver(self, delivery: Delivery) -> list[Folder]:
         """Move the files of a committed batch to where readers find them; the folders that they have come to."""
         faults.reach("before-delivery")
         folders = []
         if self.waiting is not None and self.target is not None:
-            folders += _publish(self.waiting, delivery.results, self.target)
+            folders += _publish(self.waiting, delivery.results, self._folder(self.target))
         if self.late_waiting is not None and self.late_target is not None:
-            folders += _publish(self.late_waiting, delivery.late_files, self.late_target)
+            folders += _publish(self.late_waiting, delivery.late_files, self._folder(self.late_target))
         faults.reach("after-delivery")
         return folders
 
+    # --- what other runs have left ------------------------------------------------------------------------------------
 
-def _waiting_folder(target: str, owner: str, durable: bool) -> Folder:
-    return Folder(target, durable=durable).sub(f"{WAITING}-{zlib.crc32(owner.encode()):08x}")
+    def refuse_results_of_others(self, own_unnamed: bool = False) -> None:
+        """Raise `JobError` if there are files of another checkpoint where results or late rows go.
+
+        `own_unnamed`: this checkpoint is from before there were names, so that files without one are taken for its own.
+        """
+        if self.existing == APPEND:
+            return
+        own = {self.owner, ""} if own_unnamed else {self.owner}
+        for folder, waiting in self._places:
+            others = [
+                (name, owner) for name in folder.names() if (owner := owner_of(name)) is not None and owner not in own
+            ]
+            if others:
+                raise _results_of_others(folder, "results" if waiting == self.waiting else "late rows", others)
+
+    def find_waiting(self, deliveries: Iterable[Delivery]) -> dict[Folder, list[str]]:
+        """Where the files of these deliveries are that still wait.
+
+        Other folders where files wait are looked into for those alone that are not in ours, and were not delivered.
+        """
+        wanted = {name for entry in deliveries for name in (*entry.results, *entry.late_files)}
+        found: dict[Folder, list[str]] = {}
+        for folder in (waiting for waiting in self.waiting_folders if wanted):
+            found[folder] = sorted(wanted & set(folder.names()))
+            wanted -= set(found[folder])
+        for target, waiting in self._places if wanted else ():
+            names = target.names()
+            wanted -= set(names)
+            for other in [target.sub(name) for name in names if wanted and name.startswith(f"{WAITING}-")]:
+                if other != waiting:
+                    found[other] = sorted(wanted & set(other.names()))
+                    wanted -= set(found[other])
+        return {folder: names for folder, names in found.items() if names}
+
+    def adopt(self, manifest: Manifest, home: Folder) -> None:
+        """Take over what a release before checkpoints had names has left, at the place that it went by."""
+        waiting = self.find_waiting(manifest.undelivered)
+        for target, own in self._places:
+            former = target.sub(f"{WAITING}-{zlib.crc32(home.path().encode()):08x}")
+            for folder, names in waiting.items():
+                if folder not in self.waiting_folders and folder.path().startswith(f"{target.path()}/{WAITING}-"):
+                    folder.move_out(names, own)
+            if manifest.named_at:  # what is left there nobody refers to
+                former.delete_all([name for name in former.names() if owner_of(name) is not None])
+                former.remove_if_empty()
 
 
-def _publish(waiting: Folder, names: Sequence[str], target: str) -> list[Folder]:
+def _publish(waiting: Folder, names: Sequence[str], target: Folder) -> list[Folder]:
     """Move files that still wait. One that does not has been moved before: nothing else takes it from there, and where
     it is by now is its readers' affair."""
-    folder = Folder(target, durable=waiting.durable)
-    waiting.move_out(names, folder, midway="in-delivery")
+    waiting.move_out(names, target, midway="in-delivery")
     # One that was moved before may have been moved by a process that was killed, and not be on disk either.
-    return [folder] if names else []
+    return [target] if names else []
+
+
+def _results_of_others(folder: Folder, what: str, others: Sequence[tuple[str, str]]) -> JobError:
+    name, owner = others[0]
+    whose = f"checkpoint {owner}" if owner else "a checkpoint of an earlier release"
+    files = "1 file" if len(others) == 1 else f"{len(others):,} files"
+    return JobError(
+        f'the folder for {what} holds {what} of another checkpoint: "{folder.path()}"',
+        detail=f"{files} there, such as {name}, came from {whose}. This run would add its own to them, and what both "
+        "have computed would be there twice.",
+        hint="Name another folder, go on with that checkpoint, or remove its files. To add to them on purpose: "
+        'existing = "append" in [sink], or the option of that name.',
+    )

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from watersmeet import faults
 from watersmeet.model.file_sums import FileSum
-from watersmeet.state.epochs import name_of_epoch
+from watersmeet.runtime.output_names import late_name, result_name
 from watersmeet.state.files import Folder
 from watersmeet.state.summed import SummedSink
 from watersmeet.state.syncing import begin_sync
@@ -24,10 +24,11 @@ ROW_GROUP_ROWS = 1 << 20
 
 
 class ParquetResults:
-    """Writes a task's rows as one parquet file in `folder`, named after the epoch of its run."""
+    """Writes a task's rows as one parquet file in `folder`, named after the checkpoint and the epoch of its run."""
 
-    def __init__(self, folder: Folder, epoch: int = 0) -> None:
+    def __init__(self, folder: Folder, owner: str = "", epoch: int = 0) -> None:
         self.folder = folder
+        self.owner = owner
         self.epoch = epoch
 
     def write(
@@ -39,7 +40,7 @@ class ParquetResults:
         # The first batch leaves a file even if it is empty, so that the output folder has a schema.
         if first is None and (batch > 0 or slot > 0):
             return {}, 0
-        name = name_of_epoch(f"part-{batch:08d}-{slot:04d}", self.epoch, ".parquet")
+        name = result_name(batch, slot, self.owner, self.epoch)
         rows = 0
         summed = SummedSink()
 
@@ -86,10 +87,12 @@ class CountedResults:
         return {}, sum(chunk.num_rows for chunk in batches)
 
 
-def write_late(folder: Folder, rows: pa.RecordBatch, stream: str, batch: int, epoch: int) -> dict[str, FileSum]:
+def write_late(
+    folder: Folder, rows: pa.RecordBatch, stream: str, batch: int, owner: str, epoch: int
+) -> dict[str, FileSum]:
     """Write late rows of a stream to the waiting folder; the file, by name."""
     faults.reach("before-late")
-    name = name_of_epoch(f"late-{stream}-{batch:08d}", epoch, ".parquet")
+    name = late_name(stream, batch, owner, epoch)
     summed = SummedSink()
 
     def fill(sink: Any) -> None:

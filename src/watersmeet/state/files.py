@@ -119,6 +119,12 @@ class Folder:
         else:
             self._store.delete_all(self.names())
 
+    def remove_if_empty(self) -> None:
+        """Remove a folder of this machine that nothing lies in."""
+        if self.local:
+            with suppress(OSError):
+                os.rmdir(self.path())
+
     def write(self, name: str, fill: Callable[[Any], None], midway: str | None = None, keep_copy: bool = False) -> None:
         """Write the file `name`: `fill` gets a sink. It appears whole or not at all.
 

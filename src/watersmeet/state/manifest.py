@@ -159,6 +159,8 @@ class Manifest:
     learned: Learned = field(default_factory=Learned)
     holder: Holder = NOBODY
     claims: tuple[int, ...] = ()  # the versions with which the last runs have taken the checkpoint
+    id: str = ""  # the name of the checkpoint, wherever it lies; none before its first run that gives names
+    named_at: int = 0  # the version that it got its name with: 0, unless it was made before there were names
 
     @property
     def epoch(self) -> int:
@@ -213,6 +215,8 @@ class Manifest:
             "learned": _flat(self.learned),
             "holder": _flat(self.holder),
             "claims": list(self.claims),
+            "id": self.id,
+            "named_at": self.named_at,
         }
 
     @classmethod
@@ -237,6 +241,8 @@ class Manifest:
             # A manifest from before there were epochs has neither.
             holder=Holder.from_json(data["holder"]) if "holder" in data else NOBODY,
             claims=tuple(data.get("claims", ())),
+            id=data.get("id", ""),
+            named_at=data.get("named_at", 0),
         )
 
 

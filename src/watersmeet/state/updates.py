@@ -78,6 +78,17 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class NameCheckpoint:
+    """A checkpoint from before there were names gets one."""
+
+    id: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NameCheckpoint:
+        return cls(**data)
+
+
+@dataclass(frozen=True)
 class SetPlacement:
     """Other owners for the groups; the number of slots may change with them."""
 
@@ -304,6 +315,7 @@ class Update(Protocol):
 
 UPDATES: tuple[type[Update], ...] = (
     Claim,
+    NameCheckpoint,
     SetPlacement,
     CutRange,
     SetTracks,
@@ -365,6 +377,11 @@ def _(update: Claim, draft: Draft) -> None:
     if update.holder.epoch != held + 1:
         raise InternalError(f"epoch {update.holder.epoch} cannot follow epoch {held}")
     draft.set(holder=update.holder, claims=(*draft.get("claims"), draft.version)[-CLAIMS_KEPT:])
+
+
+@apply.register
+def _(update: NameCheckpoint, draft: Draft) -> None:
+    draft.set(id=update.id, named_at=draft.version)
 
 
 @apply.register

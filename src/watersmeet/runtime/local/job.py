@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 
 from watersmeet.config import Job
@@ -34,12 +33,11 @@ def run_job(
     sources = _open_sources(job, query)  # a mistake shows before anything is made
     durable = job.run.checkpoint is not None and job.run.durability == POWER_LOSS
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint, job.run.cache, durable)
-    owner = uuid.uuid4().hex if folders is None else folders.home.path()
-    outputs = Outputs.of(job.sink.format, job.sink.path, job.sink.late, owner, durable)
+    wanted = Outputs.of(job.sink.format, job.sink.path, job.sink.late, durable, job.sink.existing)
     if folders is not None:
         refuse_made_on_spark(folders)
-    run = open_run(query, settings_of(job), folders, outputs.waiting_folders, note=note_to(report))
-    outputs = outputs.in_epoch(run.checkpoint.manifest.epoch)
+    run = open_run(query, settings_of(job), folders, wanted, note=note_to(report))
+    outputs = run.outputs
     try:
         for name, progress in run.checkpoint.manifest.streams.items():
             sources[name].ignored_before_us = progress.ignored_before_us

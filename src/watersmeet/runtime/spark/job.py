@@ -80,6 +80,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "cores": job.run.cores,
                 "cache": job.run.cache,
                 "durability": job.run.durability,
+                "existing": job.sink.existing,
             }
             writer.options(**{name: value for name, value in settings.items() if value is not None})
             run = writer.trigger(**_trigger(job.run.trigger)).start()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
 from watersmeet.adapt.settings import MemorySettings
-from watersmeet.config import SINK_FORMATS, AdaptConfig
+from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig
 from watersmeet.errors import JobError, cause, did_you_mean
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores
@@ -44,6 +44,7 @@ OPTIONS = (
     "cache",
     "latePath",
     "durability",
+    "existing",
 )
 
 
@@ -166,20 +167,19 @@ class StreamWriter:
         folders = CheckpointFolders(where, self._options.get("cache"), self._durable)
         late = self._options.get("latePath")
         if self._function is not None:
-            outputs = Outputs.waiting_only(folders.results, late, folders.home.path())
+            outputs = Outputs.waiting_only(folders.results, late, self._existing)
         else:
-            outputs = Outputs.of(self._format, target, late, folders.home.path(), folders.durable)
+            outputs = Outputs.of(self._format, target, late, folders.durable, self._existing)
         opened = open_run(
             self._query,
             self._settings(),
             folders,
-            outputs.waiting_folders,
+            outputs,
             refuse_made_locally,
             note_to(self._report),
         )
-        outputs = outputs.in_epoch(opened.checkpoint.manifest.epoch)
         try:
-            return self._start(opened, folders, outputs, late)
+            return self._start(opened, folders, late)
         except SPARK_ERRORS as error:
             opened.close()
             raise translate(error) from cause(error)
@@ -187,7 +187,8 @@ class StreamWriter:
             opened.close()
             raise
 
-    def _start(self, opened: OpenRun, folders: CheckpointFolders, outputs: Outputs, late: str | None) -> SparkRun:
+    def _start(self, opened: OpenRun, folders: CheckpointFolders, late: str | None) -> SparkRun:
+        outputs = opened.outputs
         union, layout = unite(opened.plan, self._frames, self._wanted(opened.plan, late))
         session = union.sparkSession
         use_this_python(session)
@@ -243,14 +244,22 @@ class StreamWriter:
 
     @property
     def _durable(self) -> bool:
-        durability = self._options.get("durability", DURABILITIES[0])
-        if durability not in DURABILITIES:
+        return self._choice("durability", DURABILITIES) == POWER_LOSS
+
+    @property
+    def _existing(self) -> str:
+        return self._choice("existing", EXISTING)
+
+    def _choice(self, name: str, known: Sequence[str]) -> str:
+        """An option that is one of several words; the first is the default."""
+        value = self._options.get(name, known[0])
+        if value not in known:
             raise JobError(
-                f'unknown durability "{durability}"',
-                detail=f"It is one of {', '.join(DURABILITIES)}.",
-                hint=did_you_mean(durability, DURABILITIES),
+                f'unknown {name} "{value}"',
+                detail=f"It is one of {', '.join(known)}.",
+                hint=did_you_mean(value, known),
             )
-        return durability == POWER_LOSS
+        return value
 
     def _whole(self, name: str, default: int) -> int:
         text = self._options.get(name, str(default))
