@@ -17,6 +17,7 @@ PACKAGE = ROOT / "src" / "watersmeet"
 
 # Each imports those that stand before it and never one after it, as the table in docs/architecture.md lists them.
 ORDER = (
+    "secrets.py",
     "errors.py",
     "faults.py",
     "model/",
@@ -27,6 +28,7 @@ ORDER = (
     "lang/",  # after kernel: constants are worked out as rows would be
     "state/",
     "adapt/",
+    "references.py",
     "config.py",
     "generate/",
     "runtime/",

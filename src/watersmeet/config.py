@@ -1,8 +1,10 @@
 """The job file: TOML text to frozen settings, every mistake told with what was expected.
 
 `load_job(path, overrides)` reads a file, `parse_job(text, origin, overrides)` a text. An override is `"run.slots=4"`:
-it replaces one value before anything is checked. Paths in a job are left as written: a relative one is relative to the
-current folder, never to the job file. Nothing is opened but the job file itself; the query is not parsed here.
+it replaces one value before anything is checked. Then `${NAME}` in a text gives way to an environment variable
+(`references.py`). Paths in a job are left as written: a relative one is relative to the current folder, never to the
+job file. Nothing is opened but the job file itself; the query is not parsed here. The `repr` of a job shows no value
+that may be secret.
 
 To add a setting: a field in its dataclass, its key in `SECTIONS`, its line in the function that reads the section, and
 a row in `docs/job-file.md`.
@@ -25,7 +27,7 @@ import pyarrow as pa
 
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, ForcedStep, MemorySettings, parse_step
-from watersmeet.errors import JobError, did_you_mean
+from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
@@ -33,6 +35,7 @@ from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
+from watersmeet.references import refuse_secret_on_command_line, resolve
 from watersmeet.state.syncing import DURABILITIES
 
 # The keys of each section; "" is the top of the file, "streams.*" any one stream.
@@ -64,10 +67,10 @@ class SourceConfig:
     name: str
     format: str
     schema: pa.Schema
-    path: str | None = None
+    path: str | None = field(default=None, repr=False)  # which may be with a secret, as options may be
     time: str = "ts"
     lateness: timedelta = timedelta(0)
-    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    options: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ class SinkConfig:
     """`[sink]`: where results go, and late rows if a folder is given for them."""
 
     format: str = "parquet"
-    path: str | None = None
-    late: str | None = None
+    path: str | None = field(default=None, repr=False)
+    late: str | None = field(default=None, repr=False)
     existing: str = EXISTING[0]
 
 
@@ -85,7 +88,7 @@ class RunConfig:
     """`[run]`. `memory` is in bytes and `cores` for planning, None = unlimited; `trigger` None = all, then end."""
 
     runtime: str = "spark"
-    checkpoint: str | None = None
+    checkpoint: str | None = field(default=None, repr=False)
     slots: int = DEFAULT_SLOTS
     groups: int = DEFAULT_GROUPS
     memory: int | None = None
@@ -123,7 +126,7 @@ class SparkConfig:
     """`[spark]`: the master, and Spark settings by their full names."""
 
     master: str = "local[*]"
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -172,8 +175,16 @@ def parse_job(text: str, origin: str, overrides: Sequence[str] = ()) -> Job:
     except tomllib.TOMLDecodeError as error:
         raise JobError(f'job file "{origin}" is not valid TOML', detail=_point_at(text, str(error))) from None
     for override in overrides:
-        _merge(data, _parse_override(override), override)
-    return _read_job(data, origin)
+        change = _parse_override(override)
+        refuse_secret_on_command_line("", change)
+        _merge(data, change, override)
+    resolved = resolve(data, os.environ)
+    try:
+        return _read_job(resolved.data, origin)
+    except WatersmeetError as error:
+        for value, reference in resolved.shown.items():
+            error.replace(value, reference)
+        raise
 
 
 def _point_at(text: str, message: str) -> str:

@@ -14,6 +14,8 @@ carry them as fields; `render()` puts them together for a terminal. `exit_code` 
 - `ResourceError`: the operator's move: disk full, a segment missing or corrupt. Exit code 1.
 - `InternalError`: ours. Exit code 1.
 
+Secrets are hidden in every part when an error is made, and once more when it is shown, whatever it was made from.
+
 What an error was made from (Spark's own, as a rule with pages of Java) is chained to it only if the environment has
 `WATERSMEET_TRACE=1`: `raise .. from cause(error)`.
 """
@@ -28,6 +30,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from watersmeet.secrets import hide, hide_in
+
 TRACE = "WATERSMEET_TRACE"
 
 
@@ -37,10 +41,10 @@ class WatersmeetError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, primary: str, *, detail: str | None = None, hint: str | None = None) -> None:
-        super().__init__(primary, detail, hint)
-        self.primary = primary
-        self.detail = detail
-        self.hint = hint
+        self.primary = hide(primary)
+        self.detail = detail and hide(detail)
+        self.hint = hint and hide(hint)
+        super().__init__(self.primary, self.detail, self.hint)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (rebuild, (type(self), self.__dict__.copy()))
@@ -48,8 +52,15 @@ class WatersmeetError(Exception):
     def __str__(self) -> str:
         return self.render()
 
+    def replace(self, text: str, other: str) -> None:
+        """Say `other` for `text` in all parts."""
+        self.primary = self.primary.replace(text, other)
+        self.detail = self.detail and self.detail.replace(text, other)
+        self.hint = self.hint and self.hint.replace(text, other)
+        self.args = (self.primary, self.detail, self.hint)
+
     def render(self) -> str:
-        """The whole message, a line for each part.
+        """The whole message, a line for each part, without secrets.
 
         >>> print(JobError('unknown key "slotz" in [run]', hint='Did you mean "slots"?').render())
         error: unknown key "slotz" in [run]
@@ -60,14 +71,14 @@ class WatersmeetError(Exception):
             lines.append(f"detail: {self.detail}")
         if self.hint:
             lines.append(f"hint: {self.hint}")
-        return "\n".join(lines)
+        return hide("\n".join(lines))
 
 
 def rebuild(kind: type[WatersmeetError], fields: dict[str, object]) -> WatersmeetError:
     # Errors cross process boundaries (from Spark's Python workers), and subclasses take other arguments.
     error = kind.__new__(kind)
-    error.__dict__.update(fields)
-    error.args = (fields.get("primary"), fields.get("detail"), fields.get("hint"))
+    error.__dict__.update(hide_in(fields))
+    error.args = (error.primary, error.detail, error.hint)
     return error
 
 

@@ -15,6 +15,7 @@ from importlib import metadata
 
 from watersmeet.cli import demo, explain, generate, run, state
 from watersmeet.errors import TRACE, InternalError, WatersmeetError, traces_wanted
+from watersmeet.secrets import hide
 
 # Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
 VERBS = (run, explain, generate, state, demo)
@@ -62,7 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _fail(error: WatersmeetError) -> int:
     if traces_wanted():
-        traceback.print_exc()
+        print(hide(traceback.format_exc()), end="", file=sys.stderr)
     print(error.render(), file=sys.stderr)
     return error.exit_code
 

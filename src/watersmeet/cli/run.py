@@ -22,6 +22,7 @@ from rich.text import Text
 from watersmeet.cli.terminal import make_table, size_text, tell
 from watersmeet.config import Job, load_job
 from watersmeet.errors import JobError
+from watersmeet.secrets import hide_in
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
@@ -47,13 +48,17 @@ def run(args: argparse.Namespace) -> int:
     run_job = runner(job)
     stopped = stop_on_signals() if args.drain else never
     if args.json:
-        run_job(job, report_json, stopped, drain=args.drain)
+        run_job(job, without_secrets(report_json), stopped, drain=args.drain)
     elif sys.stdout.isatty():
         with live_report() as report:
-            run_job(job, report, stopped, drain=args.drain)
+            run_job(job, without_secrets(report), stopped, drain=args.drain)
     else:
-        run_job(job, report_lines, stopped, drain=args.drain)
+        run_job(job, without_secrets(report_lines), stopped, drain=args.drain)
     return 0
+
+
+def without_secrets(report: Report) -> Report:
+    return lambda event: report(hide_in(event))
 
 
 def never() -> bool:

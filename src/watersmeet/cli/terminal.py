@@ -15,6 +15,8 @@ from rich.filesize import pick_unit_and_suffix
 from rich.progress import Progress, TextColumn
 from rich.table import Table
 
+from watersmeet.secrets import hide
+
 if TYPE_CHECKING:
     SubParsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -24,7 +26,7 @@ _NEVER = (1 << 63) - 1
 
 def tell(note: str) -> None:
     """Say something beside the output."""
-    print(f"note: {note}", file=sys.stderr, flush=True)
+    print(f"note: {hide(note)}", file=sys.stderr, flush=True)
 
 
 def size_text(size_bytes: int) -> str:

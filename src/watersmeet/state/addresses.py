@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from watersmeet.errors import AddressError, did_you_mean
 
@@ -47,9 +47,18 @@ _OPTIONS: Mapping[str, Mapping[str, str]] = {
         "anonymous": "skip_signature",
     },
 }
+# Options whose values are no secrets. Of an address that this does not know, all may be.
+_OPEN_OPTIONS = {"region", "anonymous", "virtual_hosted_style", "account_name", "use_emulator"}
 _ENDPOINTS = ("endpoint_override", "endpoint", "endpoint_url")
 _REACH = ("scheme", "allow_http", "timeout", "connect_timeout")
 _ENDPOINT_SETTING = {"s3": "endpoint", "gs": "base_url", "az": "endpoint"}
+
+
+def _split(address: str) -> SplitResult:
+    try:
+        return urlsplit(address)
+    except ValueError as error:  # not quoted: who knows what is a secret in it
+        raise AddressError("an address cannot be read", detail=f"{error}.", hint="Check its brackets.") from None
 
 
 def is_local(address: str) -> bool:
@@ -58,7 +67,7 @@ def is_local(address: str) -> bool:
     >>> is_local("/data/ck"), is_local("file:///data/ck"), is_local("dbfs:/ck"), is_local("s3://bucket/ck")
     (True, True, True, False)
     """
-    scheme = urlsplit(address).scheme
+    scheme = _split(address).scheme
     return scheme in LOCAL_SCHEMES or len(scheme) == 1
 
 
@@ -69,8 +78,8 @@ def local_path(address: str) -> str:
     ('/data/ck', '/dbfs/data/ck')
     """
     if address.startswith("dbfs:"):
-        return os.path.abspath(f"/dbfs/{urlsplit(address).path.lstrip('/')}")
-    return os.path.abspath(urlsplit(address).path if address.startswith("file:") else address)
+        return os.path.abspath(f"/dbfs/{_split(address).path.lstrip('/')}")
+    return os.path.abspath(_split(address).path if address.startswith("file:") else address)
 
 
 @dataclass(frozen=True)
@@ -141,7 +150,7 @@ def parse_address(address: str) -> StoreAddress:
     >>> dict(parse_address("abfss://box@acme.dfs.core.windows.net/x").settings)
     {'account_name': 'acme'}
     """
-    parts = urlsplit(address)
+    parts = _split(address)
     if parts.scheme not in STORE_SCHEMES:
         raise AddressError(
             f"{parts.scheme} addresses are not supported for checkpoints and outputs",
@@ -213,7 +222,7 @@ def for_spark(address: str) -> str:
     >>> for_spark("s3://k:secret@bucket/in?region=here"), for_spark("dbfs:/in"), for_spark("hdfs://node:8020/in")
     ('s3a://bucket/in', 'dbfs:/in', 'hdfs://node:8020/in')
     """
-    return parse_address(address).hadoop if urlsplit(address).scheme in STORE_SCHEMES else address
+    return parse_address(address).hadoop if _split(address).scheme in STORE_SCHEMES else address
 
 
 def public_address(address: str) -> str:
@@ -222,6 +231,23 @@ def public_address(address: str) -> str:
     >>> public_address("s3://key:secret@bucket/in/?region=here"), public_address("hdfs://node:8020/in")
     ('s3://bucket/in', 'hdfs://node:8020/in')
     """
-    parts = urlsplit(address)
+    parts = _split(address)
     who, at, host = parts.netloc.rpartition("@")
     return f"{parts.scheme}://{host if ':' in who else who + at + host}{parts.path}".rstrip("/")
+
+
+def secret_parts(address: str) -> tuple[str, ...]:
+    """What of an address must not be shown: a password, and the values of options that may be secret.
+
+    >>> secret_parts("s3://key:s%2Fcret@bucket/in?region=here&session_token=abc")
+    ('s/cret', 'abc')
+    >>> secret_parts("/data/in"), secret_parts("abfss://box@acme.dfs.core.windows.net/x")
+    ((), ())
+    """
+    if is_local(address):
+        return ()
+    parts = _split(address)
+    who = parts.netloc.rpartition("@")[0]
+    harmless = {*_OPEN_OPTIONS, *_ENDPOINTS, *_REACH}
+    options = [value for name, value in parse_qsl(parts.query) if name not in harmless]
+    return (*([unquote(who.partition(":")[2])] if ":" in who else []), *options)

@@ -20,6 +20,7 @@ from watersmeet.errors import (
     WatersmeetError,
     cause,
 )
+from watersmeet.secrets import hide
 
 # What a call to Spark may raise; those of the JVM that PySpark does not know come as they are.
 SPARK_ERRORS = (PySparkException, Py4JError)
@@ -108,7 +109,7 @@ def to_spark(error: BaseException, stopped: bool) -> BatchFailure:
             "py4j.protocol.Py4JJavaError: An error occurred while calling a batch: java.lang.InterruptedException"
         )
     said = error.primary if isinstance(error, WatersmeetError) else _first_line(str(error))
-    return BatchFailure(f"{type(error).__name__}: {said[:600]}")
+    return BatchFailure(f"{type(error).__name__}: {hide(said)[:600]}")
 
 
 def _no_source(text: str, line: str) -> JobError:

@@ -10,12 +10,13 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -31,6 +32,7 @@ from watersmeet.runtime.opening import plan_ahead, settings_of
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.runtime.spark.writer import StreamWriter
+from watersmeet.secrets import hide
 from watersmeet.state.addresses import for_spark, is_local, local_path
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.table import OlderFormatError
@@ -214,6 +216,7 @@ def _session(config: SparkConfig) -> Iterator[SparkSession]:
         for name, value in config.conf.items():
             builder = builder.config(name, value)
         with _own_handler_of_interrupts():
+            _start_jvm({name: value for name, value in builder._options.items() if hide(value) == value})
             session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
         logging.disable(logging.ERROR)  # py4j logs a trace for every call that an interrupt or a stop cuts short
@@ -222,6 +225,13 @@ def _session(config: SparkConfig) -> Iterator[SparkSession]:
         finally:
             session.stop()
             logging.disable(logging.NOTSET)
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start Spark's JVM with these settings, if there is none: they are its command line, for everybody to read. All
+    others it is told when it runs.
+    """
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(settings.items())))
 
 
 @contextmanager

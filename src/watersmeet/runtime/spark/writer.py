@@ -28,6 +28,8 @@ from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
 from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.run import BatchFunction, SparkRun
 from watersmeet.runtime.spark.sources import unite
+from watersmeet.secrets import keep_secret
+from watersmeet.state.addresses import secret_parts
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.syncing import DURABILITIES, POWER_LOSS
 
@@ -46,6 +48,7 @@ OPTIONS = (
     "durability",
     "existing",
 )
+_PLACES = ("path", "checkpointLocation", "latePath")
 
 
 class StreamWriter:
@@ -82,6 +85,9 @@ class StreamWriter:
                 f'unknown option "{key}"', detail=f"Options are {', '.join(OPTIONS)}.", hint=did_you_mean(key, OPTIONS)
             )
         self._options[known[key.lower()]] = str(value)
+        if known[key.lower()] in _PLACES:
+            for secret in secret_parts(str(value)):
+                keep_secret(secret)
         return self
 
     def options(self, **options: Any) -> StreamWriter:
