@@ -34,6 +34,7 @@ def test_the_default_one_is_made_for_the_user_alone(temporary: Path) -> None:
 def test_one_that_is_there_and_the_users_is_taken(temporary: Path) -> None:
     default(temporary).mkdir(mode=0o755)
     assert Path(cache_folder(None)) == default(temporary)
+    assert stat.S_IMODE(default(temporary).stat().st_mode) == 0o700, "and is for nobody else to read from now on"
 
 
 def test_one_that_others_may_write_to_is_refused(temporary: Path) -> None:

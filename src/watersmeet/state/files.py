@@ -8,6 +8,9 @@ What a `durable` folder on a local disk holds is to survive a power loss: `put_i
 on disk when they return. `write` does not, nor `move_out`: whoever refers to their files has them on disk first, all of
 a batch at once (`state/syncing.py`).
 
+What others may do with a file follows the umask, as for all that a user writes. Copies in a cache are the user's alone,
+and so is what is in a folder that was made `private`, as checkpoints are.
+
 Never overwrites a file that exists under its final name. An error of the disk becomes a `ResourceError` that names the
 file, and the half-written temporary file is removed.
 """
@@ -31,7 +34,7 @@ import pyarrow as pa
 from watersmeet import faults
 from watersmeet.errors import AddressError, ResourceError, StateConflictError
 from watersmeet.state.addresses import for_spark, is_local, local_path, parse_address, with_settings_of
-from watersmeet.state.caches import cache_folder
+from watersmeet.state.caches import PRIVATE_FOLDER, cache_folder, private_opener
 
 if TYPE_CHECKING:
     from watersmeet.state.stores import StoreFolder
@@ -105,10 +108,11 @@ class Folder:
     def __reduce__(self) -> tuple[object, ...]:
         return Folder, (self.address, self.cache, self.durable)  # without the client
 
-    def make(self) -> None:
+    def make(self, private: bool = False) -> None:
+        """Make the folder if it is not there; `private`: open to this user alone, unless it was there before."""
         if self.local:
             with disk_errors("create folder", self.path()):
-                os.makedirs(self.path(), exist_ok=True)
+                os.makedirs(self.path(), PRIVATE_FOLDER if private else 0o777, exist_ok=True)
                 if self.durable:
                     _sync_parents(self.path())
 
@@ -226,7 +230,8 @@ class Folder:
         if not os.path.exists(copy):
             content = self.read(name)
             with self._scratch(copy) as temporary, disk_errors("write", copy):
-                Path(temporary).write_bytes(content)
+                with open(temporary, "wb", opener=private_opener) as stream:
+                    stream.write(content)
                 os.rename(temporary, copy)
         return copy
 
@@ -234,7 +239,7 @@ class Folder:
         """Write a file for a store, and send it there."""
         copy = self._copy(name)
         with self._scratch(copy) as temporary:
-            with disk_errors("write", copy), open(temporary, "wb") as stream:
+            with disk_errors("write", copy), open(temporary, "wb", opener=private_opener) as stream:
                 fill(stream)
             if midway:
                 faults.reach(midway)
@@ -247,7 +252,7 @@ class Folder:
         """A name in the cache that nobody else has; if the file is there at the end it is removed."""
         temporary = f"{copy}{TEMPORARY}{uuid.uuid4().hex[:12]}"
         with disk_errors("write", copy):
-            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            os.makedirs(os.path.dirname(copy), PRIVATE_FOLDER, exist_ok=True)
         try:
             yield temporary
         finally:
@@ -262,9 +267,13 @@ class Folder:
 
     def names(self) -> list[str]:
         """The files in the folder, temporary ones included, sorted; none if there is no folder."""
-        if self.local:
-            return sorted(os.listdir(self.path())) if os.path.isdir(self.path()) else []
-        return self._store.names()
+        if not self.local:
+            return self._store.names()
+        with disk_errors("list", self.path()):
+            try:
+                return sorted(os.listdir(self.path()))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
 
     def exists(self, name: str) -> bool:
         if self.local:

@@ -32,7 +32,7 @@ class CheckpointLock:
     def acquire(self) -> None:
         if not self._folder.local:
             return
-        self._folder.make()
+        self._folder.make(private=True)  # the whole checkpoint lies in it, with rows of the streams
         path = self._folder.path("lock")
         with disk_errors("open", path):
             handle = open(path, "a+")  # noqa: SIM115 - stays open for as long as the lock is held
