@@ -90,7 +90,7 @@ def s3_proxy(server: S3Server) -> Iterator[S3Proxy]:
         protocol_version = "HTTP/1.1"
 
         def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.read_body()
             proxy.requests[self.kind()] += 1
             proxy.log.append(f"{self.command} {self.path}")
             accident = proxy.accident(self.command, self.path)
@@ -103,7 +103,8 @@ def s3_proxy(server: S3Server) -> Iterator[S3Proxy]:
                 self.close_connection = True
                 return
             upstream = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-            with_us = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+            left_out = ("connection", "transfer-encoding")  # the body is sent in one piece
+            with_us = {name: value for name, value in self.headers.items() if name.lower() not in left_out}
             upstream.request(self.command, self.path, body, with_us)
             reply = upstream.getresponse()
             content = reply.read()
@@ -114,6 +115,17 @@ def s3_proxy(server: S3Server) -> Iterator[S3Proxy]:
                 self.send_reply(500, [], b"")
             else:
                 self.send_reply(reply.status, reply.getheaders(), content)
+
+        def read_body(self) -> bytes:
+            if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            pieces = []
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                pieces.append(self.rfile.read(size))
+                self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass  # what follows the last piece
+            return b"".join(pieces)
 
         def kind(self) -> str:
             if self.command == "GET":
