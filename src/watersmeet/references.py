@@ -7,9 +7,9 @@ Keys whose values are kept in the checkpoint, and so decide what it is of, take 
 written down, and a new one would make another query of it. Nor do settings that Spark is started with, on a command
 line that everybody on the machine can read.
 
-A value that options of a stream or settings of Spark refer to is a secret from then on (`secrets.py`). In a path or an
-address it is one where it stands before the `@` or after the `?`. Elsewhere it is a setting as any other, and hidden in
-errors about the job file alone, whose writer may have taken the wrong variable.
+A value that options, the format of a stream or settings of Spark refer to is a secret from then on (`secrets.py`). In a
+path or an address it is one where it stands before the `@` or after the `?`. Elsewhere it is a setting as any other,
+and hidden in errors about the job file alone, whose writer may have taken the wrong variable.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class _Text:
 
     @property
     def of_options(self) -> bool:
-        return self.keys[0] == "spark" or (len(self.keys) > 3 and self.keys[2] == "options")
+        """Or of what Spark is told like one."""
+        return self.keys[0] == "spark" or (len(self.keys) > 2 and self.keys[2] in ("options", "format"))
 
     @property
     def of_place(self) -> bool:

@@ -60,7 +60,7 @@ def translate(error: BaseException) -> WatersmeetError:
 
 
 def _translate(error: BaseException) -> WatersmeetError:
-    text = str(error)
+    text = hide(str(error))  # before it is cut: a part of a secret would not be known
     line = _first_line(text)
     if any(mark in text for mark in _DISK_MARKS):
         return ResourceError("the disk is full", detail=line, hint="Free some space and start the run again.")
