@@ -30,12 +30,13 @@ from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, Force
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
-from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
+from watersmeet.model.quantities import microseconds, parse_bytes, parse_cores, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.references import refuse_secret_on_command_line, resolve
+from watersmeet.state.retention import VERSIONS_KEPT, Retention
 from watersmeet.state.syncing import DURABILITIES
 
 # The keys of each section; "" is the top of the file, "streams.*" any one stream.
@@ -43,7 +44,19 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "": ("query", "streams", "sink", "run", "adapt", "spark", "stats"),
     "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
     "sink": ("format", "path", "late", "existing"),
-    "run": ("runtime", "checkpoint", "slots", "groups", "memory", "cores", "trigger", "cache", "durability"),
+    "run": (
+        "runtime",
+        "checkpoint",
+        "slots",
+        "groups",
+        "memory",
+        "cores",
+        "trigger",
+        "cache",
+        "durability",
+        "keep_versions",
+        "keep_for",
+    ),
     "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     "stats": ("rates", "selectivity"),
 }
@@ -96,6 +109,7 @@ class RunConfig:
     trigger: timedelta | None = None
     cache: str | None = None
     durability: str = DURABILITIES[0]
+    retention: Retention = Retention()  # noqa: RUF009 - frozen
 
     @property
     def limits(self) -> Limits:
@@ -375,6 +389,7 @@ def _read_run(section: _Section) -> RunConfig:
         trigger=None if trigger == AVAILABLE_NOW else _read_trigger(trigger),
         cache=section.place("cache"),
         durability=section.choice("durability", DURABILITIES, RunConfig.durability),
+        retention=read_retention(section.positive("keep_versions", VERSIONS_KEPT), section.text("keep_for")),
     )
     check_slots(run.slots, run.groups)
     if run.runtime == "spark" and run.checkpoint is None:
@@ -384,6 +399,12 @@ def _read_run(section: _Section) -> RunConfig:
             'For example checkpoint = "ck". The local runtime can do without.',
         )
     return run
+
+
+def read_retention(versions: int, keep_for: str | None) -> Retention:
+    """How many versions are kept, and for how long, as users write it."""
+    kept_for = None if keep_for is None else parse_duration(keep_for, "keep_for")
+    return Retention(versions, None if kept_for is None else microseconds(kept_for))
 
 
 def _read_trigger(text: str) -> timedelta:

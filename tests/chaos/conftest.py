@@ -25,8 +25,9 @@ from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.retention import VERSIONS_KEPT
 from watersmeet.state.segment_files import file_name
-from watersmeet.state.table import VERSIONS_KEPT, read_versions
+from watersmeet.state.table import read_versions
 
 SECOND = 1_000_000
 STREAMS = ("A", "B", "C")

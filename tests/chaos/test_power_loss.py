@@ -56,6 +56,9 @@ CASES = {
 }
 
 
+KEPT = "run.keep_versions=2"  # so that files go soon
+
+
 class Lost:
     """One case, and how to lose power in it."""
 
@@ -69,7 +72,7 @@ class Lost:
         self.job = JudgedJob.write(self.home, TWO_KEYS, **case.job)
         path = self.home / "job.toml"
         path.write_text(path.read_text().replace('path = "in/', f'path = "{self.input}/'))
-        self.durability = f"run.durability={durability}"
+        self.settings = (f"run.durability={durability}", KEPT)
         self.first_point = 0  # of the log, to lose power at
         write_case(TWO_KEYS, self.streams, self.input, 0, case.done or None)
 
@@ -88,10 +91,10 @@ class Lost:
             if self.case.killed:
                 recorder.kill = _third_of(str(self.home / "ck" / "state" / "versions"))
                 with pytest.raises(Killed):
-                    self.job.run_here(self.durability)
+                    self.job.run_here(*self.settings)
                 self.first_point = len(recorder.log)
                 recorder.kill = lambda path: False
-            self.job.finish(self.durability)
+            self.job.finish(*self.settings)
         return recorder
 
     def lose(self, recorder: Recorder, point: int, model: str) -> None:
@@ -101,7 +104,7 @@ class Lost:
 
     def go_on(self) -> str:
         """A word for how a run goes on from what is there."""
-        found = self.job.run_here("run.durability=process")
+        found = self.job.run_here("run.durability=process", KEPT)
         if found.code:
             return f"refused: {found.stderr.splitlines()[0]}" if "Traceback" not in found.stderr else "a raw error"
         try:
@@ -121,8 +124,6 @@ def _third_of(wanted: str) -> Callable[[str], bool]:
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots, and the lists of files, come after a few versions, so that short runs have some of each."""
     monkeypatch.setattr(table, "SNAPSHOT_EVERY", 4)
-    monkeypatch.setattr(table, "VERSIONS_KEPT", 2)
-    monkeypatch.setattr(table.FileTable, "versions_kept", 2)
     monkeypatch.setattr(file_lists, "LISTED", 2)
 
 

@@ -17,11 +17,11 @@ from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything
 from watersmeet.state.head import read_head, write_head
 from watersmeet.state.manifest import BatchRecord, Manifest
+from watersmeet.state.retention import VERSIONS_KEPT
 from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.segment_files import FileSegments, file_name
 from watersmeet.state.table import (
     SNAPSHOT_EVERY,
-    VERSIONS_KEPT,
     AtVersion,
     FileTable,
     read_versions,
@@ -151,7 +151,7 @@ def test_a_claim_comes_after_what_is_committed_meanwhile(first: FileTable, root:
     commit(first, 4)
     second = slow.claim(holder("second"))
     assert (second.manifest.version, second.manifest.epoch) == (first.manifest.version + 1, 2)
-    assert len(second.recent) == VERSIONS_KEPT
+    assert second.manifest.kept_from == second.manifest.version - VERSIONS_KEPT + 1
 
 
 # --- the head, and what follows what ---------------------------------------------------------------------------------

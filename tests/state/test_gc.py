@@ -11,8 +11,9 @@ from watersmeet.model.segments import Segment
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything, collect_files
 from watersmeet.state.manifest import BatchRecord, Manifest
+from watersmeet.state.retention import VERSIONS_KEPT
 from watersmeet.state.segment_files import FileSegments
-from watersmeet.state.table import VERSIONS_KEPT, FileTable
+from watersmeet.state.table import FileTable
 from watersmeet.state.updates import (
     AddSegment,
     AdvanceStream,

@@ -12,11 +12,11 @@ from watersmeet.errors import CheckpointError, InternalError, ResourceError, Sta
 from watersmeet.state.epochs import TakenOverError
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import FORMAT, BatchRecord, Manifest
+from watersmeet.state.retention import VERSIONS_KEPT
 from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.table import (
     OLDEST_FORMAT,
     SNAPSHOT_EVERY,
-    VERSIONS_KEPT,
     AfterBatch,
     AtVersion,
     FileTable,
@@ -87,7 +87,8 @@ def test_replay_equals_memory(count: int, table: FileTable, root: Folder) -> Non
     assert again is not None
     assert again.manifest == table.manifest
     assert again.manifest.last_batch == count - 1
-    assert list(again.recent) == list(table.recent)
+    assert (again.segments_kept(), again.lists_kept()) == (table.segments_kept(), table.lists_kept())
+    assert again.manifest.kept_from == max(0, count - VERSIONS_KEPT + 1)
 
 
 def test_snapshots_and_versions_are_cleaned_up(table: FileTable, root: Folder) -> None:
@@ -143,7 +144,7 @@ def test_a_batch_is_committed_once(table: FileTable, root: Folder) -> None:
 def test_memory_keeps_one_version(first_manifest: Manifest) -> None:
     table = Table(first_manifest)
     commit_batches(table, 4)
-    assert [manifest.version for manifest in table.recent] == [4]
+    assert table.manifest.kept_from == 4
     assert table.leftovers() == []
 
 

@@ -24,6 +24,7 @@ from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.epochs import Holder
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, QueryIdentity, StreamProgress, Track
+from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, Table
 from watersmeet.state.updates import (
@@ -46,6 +47,7 @@ from watersmeet.state.updates import (
     ReleaseGroups,
     Rename,
     SetPlacement,
+    SetRetention,
     SetTracks,
     Update,
     apply_all,
@@ -81,6 +83,8 @@ EXAMPLES: tuple[Update, ...] = (
     Claim(Holder(1, "run", "host", 7, "2026-11-17 05:00:00 UTC")),
     NameCheckpoint("0123456789ab"),
     SetPlacement(Placement(3, GROUPS, {Partitioning("k0"): (0, 0, 1, 1, 2, 2, 2, 2)})),
+    SetRetention(Retention(7, None)),
+    SetRetention(Retention(1, 3_600_000_000)),
     CutRange(Partitioning("k0"), 2, 5 << 60, (STATE,), {S: (3, 2)}, {J1: 0.25}),
     SetTracks(
         (

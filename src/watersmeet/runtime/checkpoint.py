@@ -30,11 +30,12 @@ from watersmeet.state.gc import collect_everything, collect_files
 from watersmeet.state.identity import identify, refuse_other_query
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest, Track
+from watersmeet.state.retention import Retention
 from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments, file_name
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
-from watersmeet.state.updates import NameCheckpoint, SetPlacement, Update
+from watersmeet.state.updates import NameCheckpoint, SetPlacement, SetRetention, Update
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
@@ -164,14 +165,30 @@ def this_run(waiting: tuple[Folder, ...] = ()) -> Holder:
 
 
 def first_manifest(
-    query: Query, spec: PlanSpec, placement: Placement, why: str = "", holder: Holder = NOBODY, name: str | None = None
+    query: Query,
+    spec: PlanSpec,
+    placement: Placement,
+    why: str = "",
+    holder: Holder = NOBODY,
+    name: str | None = None,
+    retention: Retention = Retention(),  # noqa: B008 - frozen
 ) -> Manifest:
     """Version 0 of a run, of a checkpoint of this name, or of a new one."""
     decision = {"decision": "plan", "plan": str(spec.tree), "reason": why, "version": 0}
     decisions = (decision,) if why else ()
     segments = SegmentTable.of()
     tracks, own_name = (Track(spec, why),), name or new_name()
-    return Manifest(0, identify(query), tracks, placement, segments, decisions=decisions, holder=holder, id=own_name)
+    return Manifest(
+        0,
+        identify(query),
+        tracks,
+        placement,
+        segments,
+        decisions=decisions,
+        holder=holder,
+        id=own_name,
+        retention=retention,
+    )
 
 
 def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder | None = None) -> Checkpoint:
@@ -252,6 +269,10 @@ def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
     """Another number of slots for a run that goes on changes owners alone: what was cut stays cut."""
     placement = manifest.placement
     return [] if placement.slots == slots else [SetPlacement(placement.spread(slots))]
+
+
+def retention_changed(manifest: Manifest, retention: Retention) -> list[Update]:
+    return [] if manifest.retention == retention else [SetRetention(retention)]
 
 
 def refuse_made_on_spark(folders: CheckpointFolders) -> None:

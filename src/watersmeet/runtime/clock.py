@@ -14,6 +14,11 @@ class Clock(Protocol):
         """Let `seconds` pass."""
 
 
+def utc_us() -> int:
+    """Microseconds since 1970, for what people read and what is kept for a time."""
+    return time.time_ns() // 1000
+
+
 class WallClock:
     def now(self) -> float:
         return time.perf_counter()

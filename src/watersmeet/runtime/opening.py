@@ -28,9 +28,11 @@ from watersmeet.runtime.checkpoint import (
     newest_manifest,
     prepare_to_take,
     refuse_unfit,
+    retention_changed,
     slots_changed,
     this_run,
 )
+from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import PlanSettings, choose_spec, recorded_spec, silent_note
 from watersmeet.runtime.upgrading import open_table
@@ -39,6 +41,7 @@ from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.identity import identify
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.retention import Retention
 from watersmeet.state.table import FileTable
 
 TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
@@ -52,12 +55,13 @@ class RunSettings:
     memory: MemorySettings = MemorySettings()  # noqa: RUF009 - frozen
     slots: int = DEFAULT_SLOTS
     groups: int = DEFAULT_GROUPS
+    retention: Retention = Retention()  # noqa: RUF009 - frozen
 
 
 def settings_of(job: Job) -> RunSettings:
     """The settings in a job file."""
     plan = PlanSettings(job.adapt.plan, job.stats, job.run.limits)
-    return RunSettings(plan, job.memory, job.run.slots, job.run.groups)
+    return RunSettings(plan, job.memory, job.run.slots, job.run.groups, job.run.retention)
 
 
 @dataclass(frozen=True)
@@ -132,10 +136,10 @@ def _take(
         placement = Placement(settings.slots, settings.groups)
         outputs = outputs.of_checkpoint(new_name())
         holder = this_run(outputs.waiting_folders)
-        first = first_manifest(query, spec, placement, chosen.reason, holder, outputs.owner)
+        first = first_manifest(query, spec, placement, chosen.reason, holder, outputs.owner, settings.retention)
         _check_steps(query, settings, first)
         outputs.refuse_results_of_others()
-        return FileTable.create(folders.state, first), chosen
+        return FileTable.create(folders.state, first, utc_us), chosen
     refuse_unfit(table.manifest, query, settings.groups)
     refuse(table.manifest)
     _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
@@ -145,7 +149,11 @@ def _take(
     outputs.refuse_results_of_others(own_unnamed=not table.manifest.id or table.manifest.named_at > 0)
     table = table.claim(
         this_run(outputs.waiting_folders),
-        lambda manifest: [*named(manifest, name), *slots_changed(manifest, settings.slots)],
+        lambda manifest: [
+            *named(manifest, name),
+            *slots_changed(manifest, settings.slots),
+            *retention_changed(manifest, settings.retention),
+        ],
         lambda table: prepare_to_take(folders, table, outputs),
     )
     if former.epoch and not locked:  # no lock says whether that run is still alive

@@ -4,9 +4,10 @@ Runs between batches in the process that commits, when no task is under way, so 
 nobody's. `collect_files` deletes what is known to have been let go, in proportion to that. `collect_everything` looks
 through the folders for the rest: a task that failed or ran twice leaves orphans that nobody knows of.
 
-A run whose checkpoint was taken over deletes nothing that its successor needs, whenever it wakes up: what versions have
-let go of none takes up again, and of files that nothing refers to a run takes those alone that are named after its own
-epoch or an earlier one, which can commit nothing any more.
+A run whose checkpoint was taken over deletes nothing that its successor needs, whenever it wakes up: what no version
+that was kept when it last committed refers to none takes up again, not by going back either (`state/retention.py`), and
+of files that nothing refers to a run takes those alone that are named after its own epoch or an earlier one, which can
+commit nothing any more.
 """
 
 from __future__ import annotations
@@ -46,9 +47,8 @@ def collect_everything(
     run has come: what was there by then is not from it.
     """
     epoch = table.manifest.epoch
-    alive = {file_name(segment.file) for manifest in table.recent for segment in manifest.segments.values()}
+    alive = {*map(file_name, table.segments_kept()), *table.lists_kept()}
     alive |= {name for entry in table.manifest.undelivered for name in (*entry.results, *entry.late_files)}
-    alive |= {name for m in table.recent for p in m.streams.values() for name, _ in p.file_lists}
 
     def dead(names: Iterable[str]) -> list[str]:
         return [name for name in names if name not in alive and epoch_of(name) <= epoch]

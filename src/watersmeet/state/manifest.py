@@ -18,6 +18,7 @@ from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.epochs import NOBODY, Holder
+from watersmeet.state.retention import VERSIONS_KEPT, Retention
 from watersmeet.state.segment_table import SegmentTable
 
 FORMAT = 4
@@ -161,10 +162,17 @@ class Manifest:
     claims: tuple[int, ...] = ()  # the versions with which the last runs have taken the checkpoint
     id: str = ""  # the name of the checkpoint, wherever it lies; none before its first run that gives names
     named_at: int = 0  # the version that it got its name with: 0, unless it was made before there were names
+    committed_us: int | None = None  # when, by the clock of who committed it; earlier releases did not say
+    retention: Retention = Retention()  # noqa: RUF009 - frozen
+    kept_from: int = 0  # the oldest version that could still be gone back to
 
     @property
     def epoch(self) -> int:
         return self.holder.epoch
+
+    def can_go_back_to(self, version: int) -> bool:
+        """Whether all that an earlier version refers to is still there."""
+        return self.kept_from <= version < self.version
 
     @property
     def answering(self) -> Track:
@@ -217,6 +225,9 @@ class Manifest:
             "claims": list(self.claims),
             "id": self.id,
             "named_at": self.named_at,
+            "committed_us": self.committed_us,
+            "retention": self.retention.to_json(),
+            "kept_from": self.kept_from,
         }
 
     @classmethod
@@ -243,7 +254,15 @@ class Manifest:
             claims=tuple(data.get("claims", ())),
             id=data.get("id", ""),
             named_at=data.get("named_at", 0),
+            committed_us=data.get("committed_us"),
+            retention=Retention.from_json(data["retention"]) if "retention" in data else Retention(),
+            kept_from=data.get("kept_from", kept_before(data["version"])),
         )
+
+
+def kept_before(version: int) -> int:
+    """The oldest version that was kept with this one by releases that did not write it down."""
+    return max(0, version - VERSIONS_KEPT + 1)
 
 
 def _flat(value: Any) -> dict[str, Any]:

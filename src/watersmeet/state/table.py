@@ -21,11 +21,12 @@ their names taken, and are not read.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
 
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
@@ -33,16 +34,18 @@ from watersmeet.model.ids import SegmentId
 from watersmeet.state.epochs import NOBODY, Holder, TakenOverError
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.head import HEAD, Head, read_head, write_head
-from watersmeet.state.manifest import FORMAT, Manifest
+from watersmeet.state.manifest import FORMAT, Manifest, kept_before
+from watersmeet.state.retention import Committed, FilesKept
 from watersmeet.state.sealed import SEALED_FORMAT, digest_of, seal, unseal
 from watersmeet.state.segment_files import newer_format
 from watersmeet.state.syncing import sync_files
-from watersmeet.state.updates import Claim, Draft, Update, apply, apply_all, update_from_json, update_to_json
+from watersmeet.state.updates import Claim, Update, apply, draft_of, update_from_json, update_to_json
 
 OLDEST_FORMAT = 3  # that is read as it is
 SNAPSHOT_EVERY = 20
-# Versions that stay readable behind the newest one: for inspection, and for a reader that is a little behind.
-VERSIONS_KEPT = 5
+# Where many versions are kept, snapshots among them are left out that lie closer together than this share of all: there
+# are twice as many at most, each as large as the manifest, and old versions go in so many steps.
+SNAPSHOT_SHARE = 8
 CLAIMS_TRIED = 100  # each is one file; a run that is alive commits as often in a minute or so
 
 
@@ -81,16 +84,21 @@ def none(manifest: Manifest) -> Sequence[Update]:
     return ()
 
 
+CommitClock = Callable[[], int | None]  # the time of a commit in microseconds since 1970, if anybody is to know it
+
+
+def no_clock() -> None:
+    return None
+
+
 class Table:
-    """The manifests of one run, in memory. `FileTable` also writes them down."""
+    """The manifests of one run, in memory, where the newest alone is kept. `FileTable` also writes them down."""
 
-    versions_kept: ClassVar[int] = 1
-
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, clock: CommitClock = no_clock) -> None:
         self.manifest = manifest
-        self.recent: deque[Manifest] = deque([manifest], maxlen=self.versions_kept)
-        self._entries = Counter(segment.file for segment in manifest.segments.values())  # of each file
-        self._dropped: deque[tuple[int, SegmentId]] = deque()  # files without an entry, and the version that did it
+        self._clock = clock
+        self._segments = FilesKept(segment.file for segment in manifest.segments.values())
+        self._lists = FilesKept(_lists(manifest))
         self._unsynced: dict[Folder, set[str]] = {}
 
     def commit(
@@ -99,24 +107,29 @@ class Table:
         """The next version, made by `updates` and their `consequences`, if all `requirements` hold."""
         for requirement in requirements:
             requirement.check(self.manifest)
-        draft = Draft(self.manifest)
-        for update in updates:
-            apply(update, draft)
+        draft = draft_of(updates, self.manifest)
         following = draft.finish()
         if more := consequences(following):
             for update in more:
                 apply(update, draft)
             following = draft.finish()
+        following = self._stamped(following, self._clock())
         self._store(following, [*updates, *more])
         self._unsynced = {}
-        self.manifest = following
-        self.recent.append(following)
-        for file, change in draft.segments.files.items():
-            self._entries[file] += change
-            if not self._entries[file]:
-                del self._entries[file]
-                self._dropped.append((following.version, file))
+        self._follow(following, draft.segments.files)
         return following
+
+    def _stamped(self, following: Manifest, now_us: int | None) -> Manifest:
+        """The next version with the time of its commit, and the oldest one that is kept then."""
+        return replace(following, committed_us=now_us, kept_from=following.version)
+
+    def _follow(self, following: Manifest, files: Mapping[SegmentId, int]) -> None:
+        """Be at the next version, which has so many entries more, or fewer, of each file of segments."""
+        lists = Counter(_lists(following))
+        lists.subtract(_lists(self.manifest))
+        self._segments.change(following.version, files.items())
+        self._lists.change(following.version, [entry for entry in lists.items() if entry[1]])
+        self.manifest = following
 
     def sync_first(self, files: Mapping[Folder, Iterable[str]]) -> None:
         """Have these files of each folder on disk before the next version is; see `sync_files`."""
@@ -124,12 +137,16 @@ class Table:
             self._unsynced.setdefault(folder, set()).update(names)
 
     def pop_dropped(self) -> list[SegmentId]:
-        """The files that no version kept refers to any more, each told once."""
-        oldest = self.manifest.version - self.versions_kept + 1
-        found = []
-        while self._dropped and self._dropped[0][0] <= oldest:
-            found.append(self._dropped.popleft()[1])
-        return found
+        """The files of segments that no version kept refers to any more, each told once."""
+        return [SegmentId(name) for name in self._segments.pop(self.manifest.kept_from)]
+
+    def segments_kept(self) -> list[SegmentId]:
+        """The files of segments that a version kept refers to."""
+        return [SegmentId(name) for name in self._segments.needed(self.manifest.kept_from)]
+
+    def lists_kept(self) -> list[str]:
+        """The lists of files that a version kept refers to."""
+        return list(self._lists.needed(self.manifest.kept_from))
 
     def leftovers(self) -> list[tuple[Folder, list[str]]]:
         """Files of commits that were cut short."""
@@ -145,23 +162,25 @@ class Table:
 class FileTable(Table):
     """A table whose versions are files."""
 
-    versions_kept = VERSIONS_KEPT
-
-    def __init__(self, root: Folder, manifest: Manifest) -> None:
-        super().__init__(manifest)
+    def __init__(self, root: Folder, manifest: Manifest, clock: CommitClock = no_clock) -> None:
+        super().__init__(manifest, clock)
         self.root = root
+        self._committed = Committed()
+        self._committed.add(manifest.version, manifest.committed_us, manifest.kept_from)
         self.versions, self.snapshots = table_folders(root)
         self._last_snapshot = max(table_numbers(self.snapshots), default=manifest.version)
         self._snapshot_bytes = 0
+        self._floor = -1  # the snapshot before which no version is left, if that is known
         self._digest: str | None = None  # of the newest version
         self._log_bytes = 0  # of the versions since the last snapshot, as far as this process wrote them
 
     @classmethod
-    def create(cls, root: Folder, manifest: Manifest) -> FileTable:
+    def create(cls, root: Folder, manifest: Manifest, clock: CommitClock = no_clock) -> FileTable:
         for folder in table_folders(root):
             folder.make()
         root.check_creates()
-        table = cls(root, manifest)
+        manifest = replace(manifest, committed_us=clock())
+        table = cls(root, manifest, clock)
         content = seal(manifest.to_json())
         table.snapshots.put_if_absent(version_name(manifest.version), content)
         if table_numbers(table.versions):
@@ -171,19 +190,24 @@ class FileTable(Table):
         return table
 
     @classmethod
-    def open(cls, root: Folder) -> FileTable | None:
+    def open(cls, root: Folder, clock: CommitClock = no_clock) -> FileTable | None:
         """The table at `root` at its newest version; None if there is none."""
-        recent = deque(_read_log(root), maxlen=cls.versions_kept)
-        return cls._at(root, recent) if recent else None
-
-    @classmethod
-    def _at(cls, root: Folder, recent: deque[tuple[Manifest, str | None]]) -> FileTable:
-        """At the last of these versions, each with its digest."""
-        manifest, digest = recent[-1]
-        table = cls(root, manifest)
-        table.recent = deque((manifest for manifest, _ in recent), maxlen=cls.versions_kept)
-        table._digest = digest
+        table: FileTable | None = None
+        for step in _read_log(root):
+            if table is None:
+                table = cls(root, step.manifest, clock)
+            else:
+                table._follow(step.manifest, step.files)
+            table._digest = step.digest
         return table
+
+    def _stamped(self, following: Manifest, now_us: int | None) -> Manifest:
+        oldest = self._committed.oldest_after(following.version, now_us, following.retention)
+        return replace(following, committed_us=now_us, kept_from=max(following.kept_from, oldest))
+
+    def _follow(self, following: Manifest, files: Mapping[SegmentId, int]) -> None:
+        super()._follow(following, files)
+        self._committed.add(following.version, following.committed_us, following.kept_from)
 
     def claim(
         self,
@@ -191,37 +215,34 @@ class FileTable(Table):
         consequences: Consequences = none,
         before: Callable[[FileTable], None] = lambda table: None,
     ) -> FileTable:
-        """Take the checkpoint for `holder`, whose epoch is given to it; the table to go on with.
+        """Take the checkpoint for `holder`, whose epoch is given to it; the table itself.
 
         A run that is alive may commit meanwhile: then we come after it. So what else the claim changes are
         `consequences` of the version that it comes after, and `before` is called with each such version. Raises
         `StateConflictError` where the table has gone on too far for that.
         """
-        table = self
         for _ in range(CLAIMS_TRIED):
-            before(table)
-            epoch = table.manifest.epoch + 1
+            before(self)
+            epoch = self.manifest.epoch + 1
             try:
-                table.commit([], [Claim(replace(holder, epoch=epoch))], consequences)
+                self.commit([], [Claim(replace(holder, epoch=epoch))], consequences)
             except TakenOverError:
-                table = table._followed()
+                self._catch_up()
                 continue
             # Where versions had gone on so far that the next one has been deleted again, its name was free. A table
             # always has its newest version, so that now is soon enough to look.
-            if max(table_numbers(table.versions)) == table.manifest.version:
-                return table
+            if max(table_numbers(self.versions)) == self.manifest.version:
+                return self
             break
         raise StateConflictError("other runs commit to the checkpoint all the time", hint="Try again.")
 
-    def _followed(self) -> FileTable:
-        """The same table at its newest version."""
-        recent: deque[tuple[Manifest, str | None]] = deque(maxlen=self.versions_kept)
-        recent.extend((manifest, None) for manifest in self.recent)
-        recent[-1] = (self.manifest, self._digest)
+    def _catch_up(self) -> None:
+        """Be at the newest version."""
         with suppress(FileNotFoundError):
             while True:
-                recent.append(_read_next(self.versions, *recent[-1]))
-        return FileTable._at(self.root, recent)
+                step = _read_next(self.versions, self.manifest, self._digest)
+                self._follow(step.manifest, step.files)
+                self._digest = step.digest
 
     def leftovers(self) -> list[tuple[Folder, list[str]]]:
         folders = (self.root, self.versions, self.snapshots) if self.root.local else ()
@@ -255,6 +276,8 @@ class FileTable(Table):
                 "batch": manifest.last_batch,
                 "after": self._digest,
                 "run": manifest.holder.run,  # so that no two runs write the same, and each knows what it has written
+                "committed_us": manifest.committed_us,
+                "kept_from": manifest.kept_from,
                 "updates": [update_to_json(update) for update in updates],
             }
         )
@@ -285,17 +308,48 @@ class FileTable(Table):
         version = self.manifest.version
         if version - self._last_snapshot < SNAPSHOT_EVERY or self._log_bytes < self._snapshot_bytes:
             return
-        faults.reach("before-snapshot")
-        content = seal({**self.manifest.to_json(), "digest": self._digest})
-        self.snapshots.put_if_absent(version_name(version), content)
-        self._last_snapshot = version
-        self._snapshot_bytes, self._log_bytes = len(content), 0
-        faults.reach("after-snapshot")
-        floor = max([n for n in table_numbers(self.snapshots) if n <= version - VERSIONS_KEPT], default=0)
-        # Claims stay, and so does version 0, with which a checkpoint is made: a run that wants the same name, and comes
-        # when all is long past, must find it taken.
-        drop_before(floor, self.versions, set(self.manifest.claims))
-        drop_before(floor, self.snapshots, (0,))
+        self.take_snapshot()
+
+    def take_snapshot(self) -> None:
+        """Write a snapshot, unless there is one of this version, and drop files before the oldest version kept."""
+        version = self.manifest.version
+        if version != self._last_snapshot:
+            faults.reach("before-snapshot")
+            content = seal({**self.manifest.to_json(), "digest": self._digest})
+            self.snapshots.put_if_absent(version_name(version), content)
+            self._last_snapshot = version
+            self._snapshot_bytes, self._log_bytes = len(content), 0
+            faults.reach("after-snapshot")
+        taken = sorted(table_numbers(self.snapshots))
+        floor = max([number for number in taken if number <= self.manifest.kept_from], default=0)
+        if floor != self._floor:
+            # Claims stay, and so does version 0, with which a checkpoint is made: a run that wants the same name, and
+            # comes when all is long past, must find it taken.
+            drop_before(floor, self.versions, set(self.manifest.claims))
+            drop_before(floor, self.snapshots, (0,))
+            self._floor = floor
+        self.snapshots.delete_all([version_name(number) for number in _too_close(floor, taken)])
+
+
+def _too_close(floor: int, taken: Sequence[int]) -> list[int]:
+    """Snapshots to leave out, of those that begin with `floor`: what is between their neighbours is a small share.
+
+    >>> _too_close(20, [0, 20, 40, 60, 80, 100]), _too_close(0, range(0, 3300, 100))[:6]
+    ([], [100, 200, 300, 500, 600, 700])
+    """
+    numbers = [number for number in taken if number >= floor]
+    found: list[int] = []
+    last = floor
+    for number, following in pairwise(numbers[1:]):
+        if (following - last) * SNAPSHOT_SHARE <= numbers[-1] - floor:
+            found.append(number)
+        else:
+            last = number
+    return found
+
+
+def _lists(manifest: Manifest) -> list[str]:
+    return [name for progress in manifest.streams.values() for name, _ in progress.file_lists]
 
 
 def drop_before(floor: int, folder: Folder, kept: Container[int] = ()) -> None:
@@ -362,11 +416,20 @@ def corruption(folder: Folder, name: str) -> Iterator[None]:
 
 def read_versions(root: Folder) -> Iterator[Manifest]:
     """Every version that can still be read at `root`, oldest first; none if there is no table."""
-    return (manifest for manifest, _ in _read_log(root))
+    return (step.manifest for step in _read_log(root))
 
 
-def _read_log(root: Folder) -> Iterator[tuple[Manifest, str | None]]:
-    """The versions, each with its digest, as far as that is known. Raises unless all are there, and in their places."""
+@dataclass(frozen=True)
+class _Step:
+    """A version that was read, its digest, if that is known, and the files that it has more or fewer entries of."""
+
+    manifest: Manifest
+    digest: str | None
+    files: Mapping[SegmentId, int] = field(default_factory=dict)
+
+
+def _read_log(root: Folder) -> Iterator[_Step]:
+    """The versions. Raises unless all are there, and in their places."""
     versions, snapshots = table_folders(root)
     head = read_head(root)  # before the folders are listed: a live run may be committing
     # Versions first: a live run deletes old ones when there is a later snapshot to begin from, which we must then see.
@@ -393,15 +456,16 @@ def _read_log(root: Folder) -> Iterator[tuple[Manifest, str | None]]:
             _check_number(manifest.version, first)
             # One that nothing came before stands for itself.
             digest = content.get("digest", own_digest) if content["format"] >= SEALED_FORMAT else None
-        yield _as_committed(manifest, digest, head, snapshots), digest
+        step = _Step(manifest, digest)
+        yield _as_committed(step, head, snapshots)
         for number in [n for n in numbers if n > manifest.version]:
-            if number != manifest.version + 1:
+            if number != step.manifest.version + 1:
                 raise _missing(
-                    f"version {manifest.version + 1} of the state is missing",
+                    f"version {step.manifest.version + 1} of the state is missing",
                     f"There is a later version {number} in {versions.path()}.",
                 )
-            manifest, digest = _read_next(versions, manifest, digest)
-            yield _as_committed(manifest, digest, head, versions), digest
+            step = _read_next(versions, step.manifest, step.digest)
+            yield _as_committed(step, head, versions)
     except FileNotFoundError as error:
         # A live run drops old versions between our listing and our reading.
         raise StateConflictError(
@@ -409,15 +473,21 @@ def _read_log(root: Folder) -> Iterator[tuple[Manifest, str | None]]:
         ) from None
 
 
-def _read_next(versions: Folder, manifest: Manifest, digest: str | None) -> tuple[Manifest, str]:
-    """The version after `manifest`, and its digest; `FileNotFoundError` if there is none."""
+def _read_next(versions: Folder, manifest: Manifest, digest: str | None) -> _Step:
+    """The version after `manifest`; `FileNotFoundError` if there is none."""
     name = version_name(manifest.version + 1)
     data, own_digest = decode(versions, name, OLDEST_FORMAT, FORMAT)
     with corruption(versions, name):
         _check_number(data["version"], name)
         if digest is not None and data.get("after", digest) != digest:
             raise ValueError("it does not follow the version before it, one of the two is another file")
-        return apply_all([update_from_json(entry) for entry in data["updates"]], manifest), own_digest
+        draft = draft_of([update_from_json(entry) for entry in data["updates"]], manifest)
+        following = replace(
+            draft.finish(),
+            committed_us=data.get("committed_us"),
+            kept_from=data.get("kept_from", max(manifest.kept_from, kept_before(draft.version))),
+        )
+        return _Step(following, own_digest, draft.segments.files)
 
 
 def _missing(primary: str, detail: str) -> ResourceError:
@@ -431,12 +501,13 @@ def _check_number(found: int, name: str) -> None:
         raise ValueError(f"it holds version {found}")
 
 
-def _as_committed(manifest: Manifest, digest: str | None, head: Head | None, folder: Folder) -> Manifest:
-    """The manifest, unless the head says that another file was committed as this version."""
-    if head is not None and digest is not None and head.version == manifest.version and head.digest != digest:
-        with corruption(folder, version_name(manifest.version)):
+def _as_committed(step: _Step, head: Head | None, folder: Folder) -> _Step:
+    """The version, unless the head says that another file was committed as this one."""
+    version, digest = step.manifest.version, step.digest
+    if head is not None and digest is not None and head.version == version and head.digest != digest:
+        with corruption(folder, version_name(version)):
             raise ValueError("it is not the file that was committed as this version")
-    return manifest
+    return step
 
 
 def _oldest_of_our_format(snapshots: Folder, numbers: Sequence[int]) -> tuple[str, dict[str, Any], str]:

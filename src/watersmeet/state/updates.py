@@ -25,6 +25,7 @@ from watersmeet.model.smoothing import find_smoothing
 from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import CLAIMS_KEPT, Holder
 from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, StreamProgress, Track
+from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentDraft
 
 DECISIONS_KEPT = 200
@@ -57,6 +58,7 @@ class Draft:
         return replace(
             self.before,
             version=self.version,
+            committed_us=None,  # who commits it knows, and what is kept by then
             segments=self.segments.finish(),
             streams=self.streams,
             figures=self.figures,
@@ -97,6 +99,17 @@ class SetPlacement:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SetPlacement:
         return cls(Placement.from_json(data["placement"]))
+
+
+@dataclass(frozen=True)
+class SetRetention:
+    """From now on so many versions are kept, for so long."""
+
+    retention: Retention
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SetRetention:
+        return cls(Retention.from_json(data["retention"]))
 
 
 @dataclass(frozen=True)
@@ -317,6 +330,7 @@ UPDATES: tuple[type[Update], ...] = (
     Claim,
     NameCheckpoint,
     SetPlacement,
+    SetRetention,
     CutRange,
     SetTracks,
     Rename,
@@ -360,10 +374,14 @@ def update_from_json(data: Mapping[str, Any]) -> Update:
 
 def apply_all(updates: Iterable[Update], manifest: Manifest) -> Manifest:
     """The next version."""
+    return draft_of(updates, manifest).finish()
+
+
+def draft_of(updates: Iterable[Update], manifest: Manifest) -> Draft:
     draft = Draft(manifest)
     for update in updates:
         apply(update, draft)
-    return draft.finish()
+    return draft
 
 
 @singledispatch
@@ -387,6 +405,11 @@ def _(update: NameCheckpoint, draft: Draft) -> None:
 @apply.register
 def _(update: SetPlacement, draft: Draft) -> None:
     draft.set(placement=update.placement)
+
+
+@apply.register
+def _(update: SetRetention, draft: Draft) -> None:
+    draft.set(retention=update.retention)
 
 
 @apply.register

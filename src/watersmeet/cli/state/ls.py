@@ -6,11 +6,25 @@ import argparse
 from typing import TYPE_CHECKING
 
 from watersmeet.cli.state.checkpoint import add_checkpoint, batch_text, readable_versions
-from watersmeet.cli.terminal import make_table, output_console, size_text
+from watersmeet.cli.terminal import make_table, output_console, size_text, time_text
 from watersmeet.state.manifest import Manifest
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
+
+
+COLUMNS = (
+    "version",
+    "committed",
+    "batch",
+    "state rows",
+    "segments",
+    "active",
+    "rows in",
+    "rows out",
+    "rows late",
+    "go back",
+)
 
 
 def add_parser(subparsers: SubParsers) -> None:
@@ -22,9 +36,9 @@ def add_parser(subparsers: SubParsers) -> None:
 def list_versions(args: argparse.Namespace) -> int:
     manifests = readable_versions(args.checkpoint)
     console = output_console()
-    columns = ("version", "batch", "state rows", "segments", "active", "rows in", "rows out", "rows late")
-    console.print(make_table(columns, [_version_cells(manifest) for manifest in manifests], right=columns))
     last = manifests[-1]
+    rows = [_version_cells(manifest, last) for manifest in manifests]
+    console.print(make_table(COLUMNS, rows, right=[name for name in COLUMNS if name not in ("committed", "go back")]))
     console.print(
         f"\n{len(manifests)} versions can be read; the newest, {last.version}, is the state after "
         f"{batch_text(last)}: {last.rows_in:,} rows in, {last.rows_out:,} out, {last.rows_late:,} late"
@@ -32,9 +46,10 @@ def list_versions(args: argparse.Namespace) -> int:
     return 0
 
 
-def _version_cells(manifest: Manifest) -> tuple[str, ...]:
+def _version_cells(manifest: Manifest, last: Manifest) -> tuple[str, ...]:
     return (
         str(manifest.version),
+        time_text(manifest.committed_us).partition(".")[0],
         "-" if manifest.batch is None else str(manifest.batch.number),
         f"{manifest.state_rows:,}",
         f"{len(manifest.segments):,}",
@@ -42,4 +57,5 @@ def _version_cells(manifest: Manifest) -> tuple[str, ...]:
         f"{manifest.rows_in:,}",
         f"{manifest.rows_out:,}",
         f"{manifest.rows_late:,}",
+        "yes" if last.can_go_back_to(manifest.version) else "",
     )

@@ -83,6 +83,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "cache": job.run.cache,
                 "durability": job.run.durability,
                 "existing": job.sink.existing,
+                "keepVersions": job.run.retention.versions,
+                "keepFor": None if (kept := job.run.retention.for_us) is None else f"{kept} microseconds",
             }
             writer.options(**{name: value for name, value in settings.items() if value is not None})
             run = writer.trigger(**_trigger(job.run.trigger)).start()

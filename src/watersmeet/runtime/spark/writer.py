@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame
 
 from watersmeet.adapt.settings import MemorySettings
-from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig
+from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig, read_retention
 from watersmeet.errors import JobError, cause, did_you_mean
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores
@@ -31,6 +31,7 @@ from watersmeet.runtime.spark.sources import unite
 from watersmeet.secrets import keep_secret
 from watersmeet.state.addresses import secret_parts
 from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.retention import VERSIONS_KEPT
 from watersmeet.state.syncing import DURABILITIES, POWER_LOSS
 
 OPTIONS = (
@@ -47,6 +48,8 @@ OPTIONS = (
     "latePath",
     "durability",
     "existing",
+    "keepVersions",
+    "keepFor",
 )
 _PLACES = ("path", "checkpointLocation", "latePath")
 
@@ -235,7 +238,8 @@ class StreamWriter:
         memory_bytes = None if memory is None else parse_bytes(memory, "memory")
         limits = Limits(parse_cores(self._options.get("cores")) or math.inf, memory_bytes or math.inf)
         plan = PlanSettings(self._options.get("plan", self._adapt.plan), self._statistics, limits)
-        return RunSettings(plan, self._memory(memory_bytes), slots, groups)
+        kept = read_retention(self._whole("keepVersions", VERSIONS_KEPT), self._options.get("keepFor"))
+        return RunSettings(plan, self._memory(memory_bytes), slots, groups, kept)
 
     def _memory(self, budget_bytes: int | None) -> MemorySettings:
         settings = self._adapt.memory(budget_bytes)
