@@ -67,9 +67,9 @@ def test_ls_lists_versions_newest_last(checkpoint: str, capsys: pytest.CaptureFi
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     rows = [line for line in lines if line[0] in ("0", "1", "2")]
     assert rows == [
-        ["0", "-", "0", "0", "0", "B", "0", "0", "0"],
-        ["1", "0", "1,000", "1", "2.0", "KB", "1,000", "70", "3"],
-        ["2", "1", "2,000", "2", "4.0", "KB", "2,000", "140", "6"],
+        ["0", "-", "-", "0", "0", "0", "B", "0", "0", "0", "yes"],
+        ["1", "-", "0", "1,000", "1", "2.0", "KB", "1,000", "70", "3", "yes"],
+        ["2", "-", "1", "2,000", "2", "4.0", "KB", "2,000", "140", "6"],
     ]
     assert "3 versions can be read; the newest, 2, is the state after batch 1: 2,000 rows in" in " ".join(lines[-1])
 

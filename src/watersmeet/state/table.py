@@ -481,13 +481,16 @@ def _read_next(versions: Folder, manifest: Manifest, digest: str | None) -> _Ste
         _check_number(data["version"], name)
         if digest is not None and data.get("after", digest) != digest:
             raise ValueError("it does not follow the version before it, one of the two is another file")
-        draft = draft_of([update_from_json(entry) for entry in data["updates"]], manifest)
-        following = replace(
-            draft.finish(),
-            committed_us=data.get("committed_us"),
-            kept_from=data.get("kept_from", max(manifest.kept_from, kept_before(draft.version))),
-        )
-        return _Step(following, own_digest, draft.segments.files)
+        following, files = follow(manifest, data)
+        return _Step(following, own_digest, files)
+
+
+def follow(manifest: Manifest, content: Mapping[str, Any]) -> tuple[Manifest, Mapping[SegmentId, int]]:
+    """The version after `manifest`, with this content, and how many entries more, or fewer, it has of each file."""
+    draft = draft_of([update_from_json(entry) for entry in content["updates"]], manifest)
+    kept_from = content.get("kept_from", max(manifest.kept_from, kept_before(draft.version)))
+    following = replace(draft.finish(), committed_us=content.get("committed_us"), kept_from=kept_from)
+    return following, draft.segments.files
 
 
 def _missing(primary: str, detail: str) -> ResourceError:

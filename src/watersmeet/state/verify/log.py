@@ -7,26 +7,25 @@ A live run adds versions and deletes old ones meanwhile, so that what one look f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from watersmeet.errors import ResourceError
 from watersmeet.state.files import Folder
 from watersmeet.state.head import HEAD, read_head
-from watersmeet.state.manifest import FORMAT, Manifest
+from watersmeet.state.manifest import FORMAT, Manifest, kept_before
 from watersmeet.state.sealed import SEALED_FORMAT
 from watersmeet.state.table import (
     OLDEST_FORMAT,
-    VERSIONS_KEPT,
     OlderFormatError,
     corruption,
     decode,
+    follow,
     table_folders,
     table_numbers,
     version_name,
 )
-from watersmeet.state.updates import apply_all, update_from_json
 from watersmeet.state.verify.findings import DAMAGE, DOUBT, Finding
 
 VERSION, SNAPSHOT, HEAD_FILE, CLAIM = "version", "snapshot", "head", "claim"
@@ -67,7 +66,15 @@ def check_log(root: Folder) -> LogReading | None:
     log.check_claims(kept[-1][0] if kept else None, listed)
     if root.local:
         log.check_head(head, newest, {number: digest for number, (_, digest) in log.versions.items()})
-    return LogReading(tuple(kept[-VERSIONS_KEPT:]), tuple(log.findings), log.checked)
+    needed = tuple(entry for entry in kept if entry[0].version >= kept[-1][0].kept_from)
+    return LogReading(needed, tuple(log.findings), log.checked)
+
+
+def _kept_from(contents: Mapping[int, tuple[Mapping[str, Any], str]]) -> int:
+    """The oldest version that was kept with the newest of these files."""
+    newest = max(contents, default=0)
+    kept_from: int = contents[newest][0].get("kept_from", kept_before(newest)) if contents else 0
+    return kept_from
 
 
 class _Log:
@@ -108,8 +115,8 @@ class _Log:
     @property
     def _floor(self) -> int:
         """Below it files may be going: the last snapshot has made them superfluous. A killed run may have left some."""
-        newest = max(self.snapshots, default=0)
-        return max([number for number in self.snapshots if number <= newest - VERSIONS_KEPT], default=0)
+        kept_from = _kept_from(self.snapshots)
+        return max([number for number in self.snapshots if number <= kept_from], default=0)
 
     def check_first(self, listed: Sequence[int], taken: Sequence[int]) -> None:
         """What the log begins with: version 0 stays for ever, and below the other versions there is a snapshot."""
@@ -145,7 +152,7 @@ class _Log:
         if whole:
             for number in range(self._floor + 1, whole[0]):
                 if number not in self.versions and not self._told(number):
-                    kind = DAMAGE if number > newest - VERSIONS_KEPT else DOUBT
+                    kind = DAMAGE if number >= _kept_from(self.versions) else DOUBT
                     self.found(VERSION, number, "it is missing, and there are later ones", kind)
             return list(self._from(whole[0], newest))
         start = starts[-1] if starts else -1
@@ -175,7 +182,7 @@ class _Log:
             content, digest = self.versions[number]
             try:
                 with corruption(self.folders[VERSION], version_name(number)):
-                    manifest = apply_all([update_from_json(entry) for entry in content["updates"]], manifest)
+                    manifest, _ = follow(manifest, content)
                     self._compare(number, manifest)
             except ResourceError as error:
                 self.found(VERSION, number, error.detail or error.primary)
