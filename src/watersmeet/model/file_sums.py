@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from watersmeet.model.file_names import checked_name
+
 FileSum = tuple[int, int]  # bytes, and their CRC-32
 
 
@@ -19,4 +21,4 @@ def sum_of(data: bytes) -> FileSum:
 
 def sums_from_json(data: Mapping[str, Any]) -> dict[str, FileSum]:
     """The entry "sums" of an object, by name of the file; nothing where there is no such entry."""
-    return {name: (size, crc32) for name, (size, crc32) in data.get("sums", {}).items()}
+    return {checked_name(name): (size, crc32) for name, (size, crc32) in data.get("sums", {}).items()}

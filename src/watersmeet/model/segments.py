@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from watersmeet.model.file_names import checked_name
 from watersmeet.model.ids import LIVE, NO_SEGMENT, Generation, SegmentId, StateName
 from watersmeet.model.routing import (
     GroupRange,
@@ -187,6 +188,8 @@ class Segment:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
+        checked_name(data["id"])
+        checked_name(data.get("part_of") or data["id"])
         return cls(
             **{
                 **data,

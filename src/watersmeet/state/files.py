@@ -123,6 +123,11 @@ class Folder:
         else:
             self._store.delete_all(self.names())
 
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a link to a folder that lies elsewhere."""
+        return self.local and os.path.islink(self.path())
+
     def remove_if_empty(self) -> None:
         """Remove a folder of this machine that nothing lies in."""
         if self.local:

@@ -18,7 +18,7 @@ from watersmeet import faults
 from watersmeet.model.ids import SegmentId
 from watersmeet.state.epochs import epoch_of
 from watersmeet.state.files import Folder
-from watersmeet.state.segment_files import Segments, file_name
+from watersmeet.state.segment_files import FileSegments, Segments, file_name
 from watersmeet.state.table import Table
 
 
@@ -44,7 +44,8 @@ def collect_everything(
     """Delete what nothing refers to from the folders; how many files that were.
 
     A temporary file does not say of which epoch it is. So all are listed first, and then it is made sure that no later
-    run has come: what was there by then is not from it.
+    run has come: what was there by then is not from it. A folder that is a link leads to where other files may lie:
+    there nothing is deleted that no version has named.
     """
     epoch = table.manifest.epoch
     alive = {*map(file_name, table.segments_kept()), *table.lists_kept()}
@@ -53,9 +54,10 @@ def collect_everything(
     def dead(names: Iterable[str]) -> list[str]:
         return [name for name in names if name not in alive and epoch_of(name) <= epoch]
 
-    orphans = dead(segments.names())
+    linked = isinstance(segments, FileSegments) and segments.folder.is_link
+    orphans = [] if linked else dead(segments.names())
     folders = (*waiting, *(() if file_lists is None else (file_lists,)))
-    waste = [(folder, dead(folder.names())) for folder in folders] + table.leftovers()
+    waste = [(folder, dead(folder.names())) for folder in folders if not folder.is_link] + table.leftovers()
     table.check_held()
     segments.delete_all(orphans)
     for folder, names in waste:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from watersmeet.model.file_names import checked_name, checked_names
 from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupFigures
 from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName
@@ -80,7 +81,13 @@ class StreamProgress:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamProgress:
         files = tuple((name, time) for name, time in data["files"])
-        return cls(**{**data, "files": files, "file_lists": tuple((name, count) for name, count in data["file_lists"])})
+        return cls(
+            **{
+                **data,
+                "files": files,
+                "file_lists": tuple((checked_name(name), count) for name, count in data["file_lists"]),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -119,8 +126,8 @@ class Delivery:
         return cls(
             **{
                 **data,
-                "results": tuple(data["results"]),
-                "late_files": tuple(data["late_files"]),
+                "results": checked_names(data["results"]),
+                "late_files": checked_names(data["late_files"]),
                 "sums": sums_from_json(data),
             }
         )

@@ -15,6 +15,7 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 from watersmeet.errors import InternalError
+from watersmeet.model.file_names import checked_name, checked_names
 from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.ids import LIVE, DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
@@ -243,7 +244,7 @@ class ListFiles:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ListFiles:
-        return cls(**{**data, "replaced": tuple(data["replaced"])})
+        return cls(**{**data, "name": checked_name(data["name"]), "replaced": checked_names(data["replaced"])})
 
 
 @dataclass(frozen=True)
@@ -258,7 +259,8 @@ class FinishBatch:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FinishBatch:
         batch = BatchRecord(**data["batch"])
-        return cls(batch, tuple(data["results"]), tuple(data["late_files"]), sums_from_json(data))
+        results, late_files = checked_names(data["results"]), checked_names(data["late_files"])
+        return cls(batch, results, late_files, sums_from_json(data))
 
 
 @dataclass(frozen=True)
