@@ -19,19 +19,21 @@ SPARK_VERSION_TESTS := tests/conformance/test_every_runtime.py tests/cli/test_ba
 # Images for each case, and bits, of the tests that draw damage.
 POWER_LOSSES ?= 200
 BIT_FLIPS ?= 1000
+# As in: make chaos CHAOS_ARGS="--shape tree-budget --seed 7 --actions 10000"
+CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 # As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
 EXPERIMENTS ?= plans spill early
 EXPERIMENT_ARGS ?=
 
-SOURCES := src tests benchmarks experiments
+SOURCES := src tests benchmarks experiments chaos
 # Files in the order of tests/conftest.py, which has those that take long come first.
 PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=1
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot test-two-drivers lint fmt golden bench experiments clean
+.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot test-two-drivers chaos lint fmt golden bench experiments clean
 
 ##@ Start here
 help: ## Print this list
@@ -75,6 +77,9 @@ test-bit-rot: $(STAMP) ## Flip many bits in the files of a checkpoint (BIT_FLIPS
 
 test-two-drivers: $(STAMP) ## Accidental second starts without a lock, 200 of them, on S3 and on a shared folder (PYTEST_ARGS)
 	TWO_DRIVERS=100 $(PYTEST) tests/chaos/test_two_drivers.py $(PYTEST_ARGS)
+
+chaos: $(STAMP) ## Random histories of runs that go wrong, judged row by row; minutes of them (CHAOS_ARGS)
+	$(BIN)/python -m chaos $(CHAOS_ARGS)
 
 lint: $(STAMP) ## ruff and mypy; changes nothing
 	$(BIN)/ruff check $(SOURCES)

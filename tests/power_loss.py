@@ -48,12 +48,16 @@ class Killed(BaseException):
 class Recorder:
     """The log of one run, or of several. `root` and all that is in it is on disk when it begins.
 
-    `kill` is asked before each fsync, with its path, whether the process is killed instead.
+    `kill` is asked before each fsync, with its path, whether the process is killed instead. `strike` is told of every
+    operation before it is carried out, and may raise instead. Once `dead`, nothing in the folder changes any more,
+    whatever a Python that goes on to its `finally` clauses tries: as after a real death.
     """
 
     def __init__(self, root: Path, kill: Callable[[str], bool] = lambda path: False) -> None:
         self.root = str(root)
         self.kill = kill
+        self.strike: Callable[[str, str], None] = lambda kind, path: None
+        self.dead = False
         self.log: list[Op] = []
         self.contents: list[bytes] = []  # by file
         self._files: dict[str, int] = {}  # by path, as it is now
@@ -75,6 +79,12 @@ class Recorder:
         path = os.path.abspath(os.fspath(path))
         return path if path.startswith(self.root + os.sep) or path == self.root else None
 
+    def _begin(self, kind: str, path: str | None) -> None:
+        if path is not None:
+            if self.dead:
+                raise Killed
+            self.strike(kind, path)
+
     @contextmanager
     def recording(self) -> Iterator[None]:
         real = {name: getattr(os, name) for name in ("rename", "replace", "link", "unlink", "mkdir", "fsync")}
@@ -82,6 +92,7 @@ class Recorder:
         def rename(source: Any, target: Any, **options: Any) -> None:
             with self._turn:
                 old, new = self._inside(source), self._inside(target)
+                self._begin("rename", new)
                 file = self._know(old) if old else -1
                 real["rename"](source, target, **options)
                 if old and new:
@@ -91,6 +102,7 @@ class Recorder:
         def link(source: Any, target: Any, **options: Any) -> None:
             with self._turn:
                 old, new = self._inside(source), self._inside(target)
+                self._begin("link", new)
                 file = self._know(old) if old else -1
                 real["link"](source, target, **options)
                 if new:
@@ -99,6 +111,7 @@ class Recorder:
 
         def unlink(path: Any, **options: Any) -> None:
             with self._turn:
+                self._begin("unlink", self._inside(path))
                 real["unlink"](path, **options)
                 if old := self._inside(path):
                     self._files.pop(old, None)
@@ -106,6 +119,7 @@ class Recorder:
 
         def mkdir(path: Any, *arguments: Any, **options: Any) -> None:
             with self._turn:
+                self._begin("mkdir", self._inside(path))
                 real["mkdir"](path, *arguments, **options)
                 if new := self._inside(path):
                     self.log.append(Op("folder", new))
@@ -115,6 +129,7 @@ class Recorder:
                 path = self._inside(os.readlink(f"/proc/self/fd/{handle}"))
                 if path is None:
                     return
+                self._begin("fsync", path)
                 if self.kill(path):
                     raise Killed
                 if stat.S_ISDIR(os.fstat(handle).st_mode):

@@ -37,7 +37,7 @@ ORDER = (
     "cli/",
 )
 DOORS = ("__init__.py", "__main__.py")  # what `import watersmeet` and `python -m watersmeet` open; nobody imports them
-OUTSIDE = ("benchmarks", "experiments", "tests")
+OUTSIDE = ("benchmarks", "chaos", "experiments", "tests")
 
 SPARK = "runtime/spark/"
 # The clock is read at the edge, and `now` handed down. `generate` stamps files with the time at which it was called.

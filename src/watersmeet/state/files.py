@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 TEMPORARY = ".tmp-"
 PIECE_BYTES = 1 << 20  # that a file is read in where all of it is not wanted at once
 
+# What to say of the state when the disk fails: before a batch is committed, and in what is done for it afterwards.
+BEFORE_COMMIT = "Nothing was committed; the state is as it was after the last batch."
+AFTER_COMMIT = "What was committed stays committed, and the next run goes on from there."
+
 
 def is_temporary(name: str) -> bool:
     """Whether a file of this name is one that a write left behind when its process was killed."""
@@ -304,7 +308,7 @@ class Folder:
 
     def _moved(self, name: str, target: Folder) -> bool:
         """Move a file on this machine; False if it is not there any more. Another run may be moving it too."""
-        with disk_errors("move to", target.path(name)):
+        with disk_errors("move to", target.path(name), AFTER_COMMIT):
             try:
                 os.replace(self.path(name), target.path(name))
             except FileNotFoundError:
@@ -322,7 +326,7 @@ class Folder:
         for name in names:
             self.forget(name)
             if self.local:
-                with suppress(FileNotFoundError):
+                with disk_errors("delete", self.path(name), AFTER_COMMIT), suppress(FileNotFoundError):
                     os.unlink(self.path(name))
         if not self.local:
             self._store.delete_all(names)
@@ -370,7 +374,7 @@ def _is_gone(path: str, error: Exception) -> bool:
 
 
 @contextmanager
-def disk_errors(doing: str, path: str) -> Iterator[None]:
+def disk_errors(doing: str, path: str, state: str = BEFORE_COMMIT) -> Iterator[None]:
     """An error of the disk becomes a `ResourceError` that names the file."""
     try:
         yield
@@ -378,6 +382,6 @@ def disk_errors(doing: str, path: str) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise ResourceError(
             f'cannot {doing} "{os.path.basename(path)}": {error.strerror or error}',
-            detail=f"The file is {path}. Nothing was committed; the state is as it was after the last batch.",
+            detail=f"The file is {path}. {state}",
             hint="Free some space and start the run again: it goes on where it stopped." if full else None,
         ) from error

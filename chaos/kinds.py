@@ -1,0 +1,59 @@
+"""Every kind of action that a history may hold: how often it is drawn, and what by."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from chaos import deaths, disks, ordinary, rivals
+from chaos.shapes import Shape
+from chaos.world import Action
+from watersmeet.faults import POINTS
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    weight: float  # among all of a history
+    draw: Callable[[random.Random, Shape], Action]
+
+
+ORDINARY: tuple[Kind, ...] = (
+    Kind("arrive", 60, ordinary.draw_arrive),
+    Kind("wait", 6, ordinary.draw_wait),
+    Kind("restart", 6, ordinary.draw_restart),
+    Kind("settle", 2, ordinary.draw_settle),
+)
+
+FAULTS: tuple[Kind, ...] = (
+    Kind("dies-at", 8, deaths.draw_die_at),
+    Kind("dies-anywhere", 3, deaths.draw_die_anywhere),
+    Kind("power-loss", 4, deaths.draw_power_loss),
+    Kind("in-a-row", 0.2, deaths.draw_in_a_row),
+    Kind("disk-fails", 2, disks.draw_fail_disk),
+    Kind("full-disk", 2, disks.draw_fill_disk),
+    Kind("bit-flips", 1, disks.draw_flip_bit),
+    Kind("clock-jumps", 1, ordinary.draw_jump),
+    Kind("second-start", 1, rivals.draw_start_twice),
+    Kind("takeover", 1.5, rivals.draw_take_over),
+)
+
+KINDS = (*ORDINARY, *FAULTS)
+
+
+def _dies_at(point: str) -> Kind:
+    return Kind(f"dies-{point}", 0, lambda draw, shape: deaths.DieAt(point, draw.choice((1, 2, 3))))
+
+
+# A kind for each named point, for episodes: a history draws one of all with `dies-at`.
+POINT_FAULTS: tuple[Kind, ...] = tuple(_dies_at(point) for point in POINTS)
+
+
+def fault_named(name: str) -> Kind:
+    return next(kind for kind in (*FAULTS, *POINT_FAULTS) if kind.name == name)
+
+
+def suits(kind: Kind, shape: Shape) -> bool:
+    """Whether a fault can come to pass in runs of a shape: without a budget nothing is spilled, nor merged."""
+    return kind not in POINT_FAULTS or kind.name.removeprefix("dies-") in deaths.points_of(shape)

@@ -1,0 +1,123 @@
+"""What happens on any day: files arrive, time passes, runs are stopped and started again, with other settings too."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from chaos.shapes import Shape
+from chaos.world import World
+
+MOST_AHEAD = 6  # files that a stream may be ahead of another
+
+
+@dataclass(frozen=True)
+class Arrive:
+    """Files of streams arrive: so many of each of these, in one of the ways of `Feed.arrive`."""
+
+    streams: tuple[str, ...]
+    files: int = 1
+    how: str = ""
+    extra_late: int = 0
+    running: ClassVar[bool] = True
+
+    def apply(self, world: World) -> str:
+        for _ in range(self.files):
+            for name in self.streams:
+                if world.feed.ahead(name) < MOST_AHEAD:
+                    world.feed.arrive(name, self.how, self.extra_late)
+        return "arrived"
+
+
+def draw_arrive(draw: random.Random, shape: Shape) -> Arrive:
+    streams = shape.streams if draw.random() < 0.8 else (draw.choice(shape.streams),)
+    how = draw.choices(("", "swap", "hold"), (8, 2, 1))[0]
+    return Arrive(streams, draw.choices((1, 2, 3), (12, 2, 1))[0], how, draw.choice((0, 0, 0, 2)))
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing arrives for a while: a run does what is worth doing when sources are silent."""
+
+    seconds: float
+    running: ClassVar[bool] = True
+
+    def apply(self, world: World) -> str:
+        world.mortal.clock.sleep(self.seconds)
+        return "waited"
+
+
+def draw_wait(draw: random.Random, shape: Shape) -> Wait:
+    return Wait(draw.choice((0.5, 3.0, 30.0, 600.0)))
+
+
+@dataclass(frozen=True)
+class JumpClock:
+    """The clock is set, forwards or back."""
+
+    seconds: float
+    running: ClassVar[bool] = True
+
+    def apply(self, world: World) -> str:
+        world.try_fault("clock jumps")
+        before = world.mortal.clock.now()
+        world.mortal.clock.jump(self.seconds)
+        if world.mortal.clock.now() != before:
+            world.came_to_pass("clock jumps")
+        return "jumped"
+
+
+def draw_jump(draw: random.Random, shape: Shape) -> JumpClock:
+    return JumpClock(draw.choice((-86_400.0, -3.0, -0.001, 61.0, 86_400.0, 10.0**8)))
+
+
+@dataclass(frozen=True)
+class Restart:
+    """The run is stopped, and the next one goes on with the same settings, or others."""
+
+    slots: int | None = None
+    memory: str | None = None
+    spill: str | None = None
+    merge: str | None = None
+    max_files: int | None = None
+    drain: bool | None = None
+    running: ClassVar[bool] = False
+
+    def apply(self, world: World) -> str:
+        asked = {name: value for name, value in vars(self).items() if value is not None}
+        world.settings = replace(world.settings, **asked)
+        return "changed" if asked else "stopped"
+
+
+def draw_restart(draw: random.Random, shape: Shape) -> Restart:
+    if draw.random() < 0.4:
+        return Restart()
+    match draw.randrange(6):
+        case 0:
+            return Restart(slots=draw.choice((1, 2, 3, 4)))
+        case 1:
+            return Restart(memory=draw.choice(("", "1500", "3000", "6000", "40000")))
+        case 2:
+            return Restart(spill=draw.choice(("global-output-penalty", "largest", "random", "bottom-up", "off")))
+        case 3:
+            return Restart(merge=draw.choice(("state-manager", "off")))
+        case 4:
+            return Restart(max_files=draw.choice((1, 2, 3)))
+        case _:
+            return Restart(drain=draw.random() < 0.5)
+
+
+@dataclass(frozen=True)
+class Settle:
+    """A run to the end of what has arrived, after which the answer is compared whole."""
+
+    running: ClassVar[bool] = False
+
+    def apply(self, world: World) -> str:
+        world.settle()
+        return "exact"
+
+
+def draw_settle(draw: random.Random, shape: Shape) -> Settle:
+    return Settle()
