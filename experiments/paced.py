@@ -49,6 +49,9 @@ class CpuClock:
     def now(self) -> float:
         return time.process_time() + self._slept
 
+    def utc_us(self) -> int:
+        return round(self.now() * 1e6)
+
     def sleep(self, seconds: float) -> None:
         self._slept += max(0.0, seconds)
 

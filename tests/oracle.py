@@ -1,7 +1,8 @@
 """The contract of a query (section 3 of the design) as a nested-loop join over full history, in plain Python.
 
-Too simple to be wrong: no keys, no state, no plan. Every combination of rows that are not late is looked at. A row is a
-dict of column name to Python value, a combination a dict of alias to row, a batch a dict of stream name to rows.
+Too simple to be wrong: no keys, no state, no plan. Every combination of rows that are neither late nor ahead is looked
+at. A row is a dict of column name to Python value, a combination a dict of alias to row, a batch a dict of stream name
+to rows.
 """
 
 from __future__ import annotations
@@ -30,13 +31,26 @@ class Input:
 
 
 @dataclass(frozen=True)
+class MaxAhead:
+    """How far a row may be ahead, of a clock that stands still or, with none, of all the streams."""
+
+    most_us: int
+    clock_us: int | None = None
+
+
+@dataclass(frozen=True)
 class Answer:
     rows: Counter[tuple[Any, ...]]
     late: dict[str, list[Row]]
+    ahead: dict[str, list[Row]]
 
     @property
     def rows_late(self) -> int:
         return sum(map(len, self.late.values()))
+
+    @property
+    def rows_ahead(self) -> int:
+        return sum(map(len, self.ahead.values()))
 
 
 def answer(
@@ -46,9 +60,14 @@ def answer(
     select: Callable[[Combination], tuple[Any, ...]],
     lateness_us: Mapping[str, int] | None = None,
     time: Mapping[str, str] | None = None,
+    max_ahead: Mapping[str, MaxAhead] | None = None,
 ) -> Answer:
-    """The multiset of result rows, and the late rows of each stream. `time` names event-time columns (default `ts`)."""
-    punctual, late = _split(batches, {entry.stream for entry in inputs}, lateness_us or {}, time or {})
+    """The multiset of result rows, and the rows of each stream that are late, or ahead.
+
+    `time` names event-time columns (default `ts`).
+    """
+    streams = {entry.stream for entry in inputs}
+    punctual, late, ahead = _split(batches, streams, lateness_us or {}, time or {}, max_ahead or {})
     rows: Counter[tuple[Any, ...]] = Counter()
     for chosen in itertools.product(*(punctual[entry.stream] for entry in inputs)):
         times = [_microseconds(row[_time_column(e.stream, time)]) for e, row in zip(inputs, chosen, strict=True)]
@@ -58,28 +77,63 @@ def answer(
         combination = {entry.alias: row for entry, row in zip(inputs, chosen, strict=True)}
         if predicate(combination) is True:  # NULL does not satisfy
             rows[select(combination)] += 1
-    return Answer(rows, late)
+    return Answer(rows, late, ahead)
 
 
 def _split(
-    batches: Sequence[Batch], streams: set[str], lateness_us: Mapping[str, int], time: Mapping[str, str]
-) -> tuple[dict[str, list[Row]], dict[str, list[Row]]]:
+    batches: Sequence[Batch],
+    streams: set[str],
+    lateness_us: Mapping[str, int],
+    time: Mapping[str, str],
+    max_ahead: Mapping[str, MaxAhead],
+) -> tuple[dict[str, list[Row]], dict[str, list[Row]], dict[str, list[Row]]]:
     punctual: dict[str, list[Row]] = {stream: [] for stream in streams}
     late: dict[str, list[Row]] = {stream: [] for stream in streams}
-    newest: dict[str, int] = {}  # the largest time seen in the batches before
+    ahead: dict[str, list[Row]] = {stream: [] for stream in streams}
+    newest: dict[str, int] = {}  # the largest time seen in the batches before, of rows that were not ahead
     for batch in batches:
         seen = dict(newest)
+        times = {s: [_microseconds(row[_time_column(s, time)]) for row in batch.get(s, ())] for s in streams}
+        limits = _limits(times, newest, max_ahead)
         for stream in streams:
-            for row in batch.get(stream, ()):
-                t = _microseconds(row[_time_column(stream, time)])
+            for row, t in zip(batch.get(stream, ()), times[stream], strict=True):
                 if t is None or (stream in newest and t < newest[stream] - lateness_us.get(stream, 0)):
                     late[stream].append(row)
+                elif t > limits.get(stream, t):
+                    ahead[stream].append(row)
                 else:
                     punctual[stream].append(row)
-                if t is not None:
                     seen[stream] = max(t, seen.get(stream, t))
         newest = seen
-    return punctual, late
+    return punctual, late, ahead
+
+
+def _limits(
+    times: Mapping[str, list[int | None]], newest: Mapping[str, int], max_ahead: Mapping[str, MaxAhead]
+) -> dict[str, int]:
+    """The time after which rows of a batch are ahead, by stream."""
+    limits = {s: most.clock_us + most.most_us for s, most in max_ahead.items() if most.clock_us is not None}
+    read = sorted(t for s, of_stream in times.items() for t in of_stream if t is not None and t <= limits.get(s, t))
+    for stream, most in max_ahead.items():
+        if most.clock_us is None and (newest or read):
+            # From the furthest so far, or else from where most rows are, along rows that follow each other closely.
+            come_to = max(newest.values()) if newest else _largest_cluster(read, most.most_us)
+            for t in read:
+                if t - come_to > most.most_us:
+                    break
+                come_to = max(come_to, t)
+            limits[stream] = come_to
+    return limits
+
+
+def _largest_cluster(read: Sequence[int], gap_us: int) -> int:
+    """The end of the first of the largest sets of times with no gap in between."""
+    clusters = [[read[0]]]
+    for t in read[1:]:
+        if t - clusters[-1][-1] > gap_us:
+            clusters.append([])
+        clusters[-1].append(t)
+    return max(clusters, key=len)[-1]
 
 
 def _time_column(stream: str, time: Mapping[str, str] | None) -> str:

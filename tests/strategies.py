@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -137,6 +137,7 @@ class StreamData:
     schema: pa.Schema
     lateness_us: int
     batches: list[list[oracle.Row]]
+    max_ahead: oracle.MaxAhead | None = None
 
     def record_batches(self) -> list[pa.RecordBatch]:
         return [pa.RecordBatch.from_pylist(rows, schema=self.schema) for rows in self.batches]
@@ -155,6 +156,7 @@ class Case:
     groups: int
     fanout: int
     chunk_rows: int
+    clock_us: int = 0  # what the clock says, which stands still
 
     def __repr__(self) -> str:
         lines = [
@@ -163,13 +165,23 @@ class Case:
         ]
         for stream in self.streams.values():
             columns = ", ".join(f"{f.name} {f.type}" for f in stream.schema)
-            lines.append(f"{stream.name} ({columns}) lateness {stream.lateness_us} us")
+            lines.append(f"{stream.name} ({columns}) lateness {stream.lateness_us} us, {stream.max_ahead}")
             lines += [f"  batch {i}: {[tuple(row.values()) for row in rows]}" for i, rows in enumerate(stream.batches)]
         return "\n".join(lines)
 
     @property
     def lateness(self) -> dict[str, timedelta]:
         return {name: timedelta(microseconds=stream.lateness_us) for name, stream in self.streams.items()}
+
+    @property
+    def max_ahead(self) -> dict[str, timedelta]:
+        limited = {name: stream.max_ahead for name, stream in self.streams.items()}
+        return {name: timedelta(microseconds=most.most_us) for name, most in limited.items() if most is not None}
+
+    @property
+    def ahead_of(self) -> dict[str, str]:
+        limited = {name: stream.max_ahead for name, stream in self.streams.items()}
+        return {n: "streams" if m.clock_us is None else "clock" for n, m in limited.items() if m is not None}
 
     @property
     def batches(self) -> list[oracle.Batch]:
@@ -186,6 +198,7 @@ class Case:
             every(self.conditions),
             lambda rows: tuple(term.compute(rows) for term in self.select),
             {name: stream.lateness_us for name, stream in self.streams.items()},
+            max_ahead={name: s.max_ahead for name, s in self.streams.items() if s.max_ahead is not None},
         )
 
 
@@ -201,7 +214,8 @@ MOST_ROWS = {2: 36, 3: 18, 4: 9, 5: 6}  # of a stream; the oracle looks at every
 
 
 @st.composite
-def cases(draw: st.DrawFn, largest: int = 5) -> Case:
+def cases(draw: st.DrawFn, largest: int = 5, ahead: Sequence[str] = ()) -> Case:
+    """A case; with `ahead`, streams may limit how far rows are ahead of what it names, and rows may be far ahead."""
     count = draw(st.sampled_from([n for n in (2, 3, 3, 3, 4, 4, 5) if n <= largest]))
     aliases = ["A", "B", "C", "D", "E"][:count]
     names = _stream_names(draw, aliases)
@@ -210,8 +224,9 @@ def cases(draw: st.DrawFn, largest: int = 5) -> Case:
     unit = _UNITS[unit_name]
     origin = draw(st.sampled_from([0, -1_000_000, 1_700_000_000_000_000 // unit]))
     pace = draw(st.sampled_from([0, 3, 10, 25]))
+    clock_us = (origin + draw(st.sampled_from([0, 15, 60]))) * unit if ahead else 0
     streams = {
-        name: _stream(draw, name, families, unit, origin, pace, MOST_ROWS[count])
+        name: _stream(draw, name, families, unit, origin, pace, MOST_ROWS[count], ahead, clock_us)
         for name in dict.fromkeys(names[alias] for alias in aliases)
     }
     windows = {alias: draw(st.sampled_from([None, None, 2, 8, 20, 60, 60])) for alias in aliases}
@@ -237,6 +252,7 @@ def cases(draw: st.DrawFn, largest: int = 5) -> Case:
         groups=draw(st.integers(slots, 20)),
         fanout=draw(st.sampled_from([2, 2, 3, 4])),
         chunk_rows=draw(st.sampled_from([1, 2, 7, 1 << 18])),
+        clock_us=clock_us,
     )
 
 
@@ -260,7 +276,15 @@ def _rarely_null(draw: st.DrawFn, values: list[Any]) -> st.SearchStrategy[Any]:
 
 
 def _stream(
-    draw: st.DrawFn, name: str, families: list[str], unit: int, origin: int, pace: int, most_rows: int
+    draw: st.DrawFn,
+    name: str,
+    families: list[str],
+    unit: int,
+    origin: int,
+    pace: int,
+    most_rows: int,
+    ahead: Sequence[str],
+    clock_us: int,
 ) -> StreamData:
     kinds = [draw(st.sampled_from(list(VALUES[family]))) for family in families]
     time_type = draw(st.sampled_from([pa.int64(), pa.int64(), TIMESTAMP]))
@@ -276,13 +300,14 @@ def _stream(
     )
     domain = draw(st.sampled_from([1, 2, 2, 3] if most_rows > 10 else [1, 1, 2]))
     back = draw(st.sampled_from([0, 0, 5, 30]))
+    far = draw(st.sampled_from([[], [40], [1000], [100, 5000, 5005]])) if ahead else []
     cells = st.tuples(
         st.tuples(*(_rarely_null(draw, list(range(domain))) for _ in kinds)),
         _rarely_null(draw, [-5, 0, 1, 2, 3, 4, 9, 30]),
         _rarely_null(draw, [-1.5, 0.0, 0.25, 2.0, 1e300]),
         _rarely_null(draw, ["x", "", "y", "ß"]),
         _rarely_null(draw, [True, False]),
-        _rarely_null(draw, list(range(-back, 11))),
+        _rarely_null(draw, [*range(-back, 11), *far]),
     )
     origin += draw(st.sampled_from([0, 0, 0, 12]))  # some streams run ahead of the others
     batch_count = draw(st.integers(1, 6))
@@ -304,7 +329,14 @@ def _stream(
             rows.append({**row, "v": v, "f": f, "t": t, "p": p, "ts": stamp})
         batches.append(rows)
     lateness = draw(st.sampled_from([0, 5, 15, 40])) * unit
-    return StreamData(name, schema, lateness, batches)
+    return StreamData(name, schema, lateness, batches, _max_ahead(draw, unit, clock_us, ahead) if ahead else None)
+
+
+def _max_ahead(draw: st.DrawFn, unit: int, clock_us: int, ahead: Sequence[str]) -> oracle.MaxAhead | None:
+    most = draw(st.sampled_from([None, 3, 12, 12, 50, 500]))
+    if most is None:
+        return None
+    return oracle.MaxAhead(most * unit, clock_us if draw(st.sampled_from(ahead)) == "clock" else None)
 
 
 def _edges(draw: st.DrawFn, count: int) -> list[tuple[int, int]]:

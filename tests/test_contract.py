@@ -33,7 +33,8 @@ from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import OperatorName, Partitioning
 from watersmeet.model.schema import normal_schema
-from watersmeet.model.streams import Stream
+from watersmeet.model.streams import AHEAD_OF, Stream
+from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
@@ -66,9 +67,10 @@ def run(case: Case, **options: Any) -> tuple[Counter[tuple[Any, ...]], dict[str,
     """The answer of the local runtime through the public API, and the end event."""
     note(case.text)
     streams = {name: stream.record_batches() for name, stream in case.streams.items()}
-    query = wm.sql(case.text, lateness=case.lateness, **streams)
+    query = wm.sql(case.text, lateness=case.lateness, max_ahead=case.max_ahead, ahead_of=case.ahead_of, **streams)
     events: list[dict[str, Any]] = []
-    settings = {"plan": case.plan, "slots": case.slots, "groups": case.groups} | options
+    clock = VirtualClock(case.clock_us)
+    settings = {"plan": case.plan, "slots": case.slots, "groups": case.groups, "clock": clock} | options
     with tuned(case):
         table = query.run(report=events.append, **settings)
     return counted(table), events[-1]
@@ -83,6 +85,15 @@ def test_the_answer_is_the_oracles(case: Case) -> None:
     assert end["rows_late"] == expected.rows_late
     assert end["rows_out"] == expected.rows.total()
     assert end["rows_in"] == sum(len(rows) for batch in case.batches for rows in batch.values())
+
+
+@contract_settings(150)
+@given(cases(ahead=AHEAD_OF))
+def test_rows_that_are_ahead_are_neither_joined_nor_seen(case: Case) -> None:
+    expected = case.answer()
+    rows, end = run(case)
+    assert rows == expected.rows
+    assert (end["rows_late"], end["rows_ahead"]) == (expected.rows_late, expected.rows_ahead)
 
 
 @contract_settings(40)
@@ -119,13 +130,19 @@ class Lost(Exception):
 
 
 @contract_settings(60)
-@given(cases(largest=4), st.data())
+@given(cases(largest=4, ahead=AHEAD_OF), st.data())
 def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject) -> None:
     expected = case.answer()
     with tempfile.TemporaryDirectory() as folder, tuned(case):
-        rows, late = run_with_restarts(case, Path(folder), data)
+        rows, apart = run_with_restarts(case, Path(folder), data)
     assert rows == expected.rows
-    assert late == {name: Counter(map(_frozen, rows)) for name, rows in expected.late.items() if rows}
+    written: dict[str, Counter[Any]] = {}
+    for name, late in expected.late.items():
+        written.setdefault(name, Counter()).update(
+            _frozen({**row, "_reason": "no time" if row["ts"] is None else "late"}) for row in late
+        )
+        written[name].update(_frozen({**row, "_reason": "ahead"}) for row in expected.ahead[name])
+    assert apart == {name: rows for name, rows in written.items() if rows}
 
 
 def run_with_restarts(
@@ -134,7 +151,14 @@ def run_with_restarts(
     """Every batch in a run of its own, on one checkpoint, each with its own slots, groups, owners and budget."""
     note(case.text)
     streams = {
-        name: Stream(name, normal_schema(stream.schema), "ts", case.lateness[name])
+        name: Stream(
+            name,
+            normal_schema(stream.schema),
+            "ts",
+            case.lateness[name],
+            case.max_ahead.get(name),
+            case.ahead_of.get(name),
+        )
         for name, stream in case.streams.items()
     }
     query = bind(case.text, streams)
@@ -155,6 +179,7 @@ def run_with_restarts(
             controller=run.controller,
             late=outputs.late_waiting,
             deliver=lose_after(run.checkpoint.manifest.last_batch, outputs) if lost else outputs.deliver,
+            clock=VirtualClock(case.clock_us),
         )
         sources = {
             name: RowsSource(streams[name], [pa.RecordBatch.from_pylist(rows, schema=case.streams[name].schema)])

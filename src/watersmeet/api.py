@@ -27,7 +27,7 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.schema import normal_schema
-from watersmeet.model.streams import Stream
+from watersmeet.model.streams import Stream, parse_max_ahead
 from watersmeet.optimize.choose import ChosenPlan, choose_plan
 from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import Statistics, graph_of, model_for
@@ -57,6 +57,8 @@ def sql(
     streams: Mapping[str, Any] | None = None,
     time: str | Mapping[str, str] | None = None,
     lateness: str | timedelta | Mapping[str, str | timedelta] | None = None,
+    max_ahead: str | timedelta | Mapping[str, str | timedelta | None] | None = None,
+    ahead_of: str | Mapping[str, str] | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
     rates: Mapping[str, float] | None = None,
     selectivity: Mapping[str, float] | None = None,
@@ -66,17 +68,42 @@ def sql(
 
     `time` names the event-time column of each stream, or one for all of them, and `lateness` says how far out of order
     rows may come. Their defaults are what `withWatermark` says of a streaming DataFrame; else `ts`, and not at all.
+    `max_ahead` says how far a row may be ahead of what `ahead_of` names, the "clock" or all the "streams"; one that is
+    further ahead is set aside as late rows are. Without it none is.
     `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out. What is known of the
     streams may help to choose a plan: `rates` in rows a second by input, and `selectivity` by pair of inputs, as in
     {"A B": 0.01}.
     """
     _refuse_streams_as_settings(
-        streams=streams, time=time, lateness=lateness, functions=functions, rates=rates, selectivity=selectivity
+        streams=streams,
+        time=time,
+        lateness=lateness,
+        max_ahead=max_ahead,
+        ahead_of=ahead_of,
+        functions=functions,
+        rates=rates,
+        selectivity=selectivity,
     )
     given = _all_streams(streams or {}, named)
     statistics = Statistics(rates or {}, selectivity or {})
     times = _of_each("time", time, given)
     delays = {name: _duration(value, name) for name, value in _of_each("lateness", lateness, given).items()}
+    ahead = {name: parse_max_ahead(value, name) for name, value in _of_each("max_ahead", max_ahead, given).items()}
+    compared = _of_each("ahead_of", ahead_of, given)
+
+    def declare(schemas: Mapping[str, pa.Schema]) -> dict[str, Stream]:
+        return {
+            name: Stream(
+                name,
+                schema,
+                times.get(name, "ts"),
+                delays.get(name, timedelta(0)),
+                ahead.get(name),
+                compared.get(name),
+            )
+            for name, schema in schemas.items()
+        }
+
     if all(_is_dataframe(stream) for stream in given.values()):
         from watersmeet.runtime.spark.sources import arrow_schema, event_time
 
@@ -85,18 +112,27 @@ def sql(
             if (found := event_time(name, frame, times.get(name), name in delays)) is not None:
                 times.setdefault(name, found.column)
                 delays.setdefault(name, found.delay)
-        return SparkQuery(bind(text, _declare(schemas, times, delays), functions or {}), given, statistics)
+        return SparkQuery(bind(text, declare(schemas), functions or {}), given, statistics)
     if any(_is_dataframe(stream) for stream in given.values()):
         raise JobError("some streams are Spark DataFrames and some are not", hint="Use one kind for all of them.")
     inputs = {name: _LocalInput.of(name, data) for name, data in given.items()}
     schemas = {name: entry.schema for name, entry in inputs.items()}
-    return LocalQuery(bind(text, _declare(schemas, times, delays), functions or {}), inputs, statistics)
+    return LocalQuery(bind(text, declare(schemas), functions or {}), inputs, statistics)
+
+
+# The types of settings that may be one value for all streams.
+_ONE_FOR_ALL: Mapping[str, tuple[type, ...]] = {
+    "time": (str,),
+    "lateness": (str, timedelta),
+    "max_ahead": (str, timedelta),
+    "ahead_of": (str,),
+}
 
 
 def _refuse_streams_as_settings(**settings: Any) -> None:
     """Tell a stream whose name is that of a setting how to come in."""
     for setting, value in settings.items():
-        one_for_all = {"time": (str,), "lateness": (str, timedelta)}.get(setting, ())
+        one_for_all = _ONE_FOR_ALL.get(setting, ())
         if value is not None and not isinstance(value, (Mapping, *one_for_all)):
             raise JobError(
                 f"{setting} is a {type(value).__name__}",
@@ -124,15 +160,6 @@ def _of_each(setting: str, value: Any, streams: Mapping[str, Any]) -> dict[str, 
         if name not in streams:
             raise JobError(f'{setting} names unknown stream "{name}"', detail=f"Streams: {', '.join(streams)}.")
     return dict(value)
-
-
-def _declare(
-    schemas: Mapping[str, pa.Schema], times: Mapping[str, str], delays: Mapping[str, timedelta]
-) -> dict[str, Stream]:
-    return {
-        name: Stream(name, schema, times.get(name, "ts"), delays.get(name, timedelta(0)))
-        for name, schema in schemas.items()
-    }
 
 
 def _duration(value: str | timedelta, stream: str) -> timedelta:

@@ -32,7 +32,7 @@ from watersmeet.lang.types import parse_schema
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import microseconds, parse_bytes, parse_cores, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
-from watersmeet.model.streams import Stream
+from watersmeet.model.streams import Stream, parse_max_ahead
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.references import refuse_secret_on_command_line, resolve
@@ -42,7 +42,7 @@ from watersmeet.state.syncing import DURABILITIES
 # The keys of each section; "" is the top of the file, "streams.*" any one stream.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "": ("query", "streams", "sink", "run", "adapt", "spark", "stats"),
-    "streams.*": ("format", "path", "schema", "time", "lateness", "options"),
+    "streams.*": ("format", "path", "schema", "time", "lateness", "max_ahead", "ahead_of", "options"),
     "sink": ("format", "path", "late", "existing"),
     "run": (
         "runtime",
@@ -83,6 +83,8 @@ class SourceConfig:
     path: str | None = field(default=None, repr=False)  # which may be with a secret, as options may be
     time: str = "ts"
     lateness: timedelta = timedelta(0)
+    max_ahead: timedelta | None = None
+    ahead_of: str | None = None
     options: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
 
 
@@ -158,7 +160,9 @@ class Job:
 
     def streams(self) -> dict[str, Stream]:
         """The streams that the query may read, by name."""
-        return {s.name: Stream(s.name, s.schema, s.time, s.lateness) for s in self.sources.values()}
+        return {
+            s.name: Stream(s.name, s.schema, s.time, s.lateness, s.max_ahead, s.ahead_of) for s in self.sources.values()
+        }
 
     @property
     def memory(self) -> MemorySettings:
@@ -343,6 +347,8 @@ def _read_source(name: str, streams: Mapping[str, Any], runtime: str) -> SourceC
         path=path,
         time=section.text_or("time", SourceConfig.time),
         lateness=timedelta(0) if lateness is None else parse_duration(lateness, f'lateness of stream "{name}"'),
+        max_ahead=parse_max_ahead(section.text("max_ahead"), name),
+        ahead_of=section.text("ahead_of"),
         options=_flatten(section.table("options"), f"options of [streams.{name}]"),
     )
 

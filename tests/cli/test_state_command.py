@@ -83,7 +83,7 @@ def test_show_tells_everything_of_the_newest(checkpoint: str, capsys: pytest.Cap
     assert "  FROM A, B WHERE A.k = B.k" in out
     assert "all 0 3 0-2" in squeezed
     assert "all 1 3 3-5" in squeezed
-    assert "A 2,000 6 1970-01-01 00:00:01.500001 0 k int64; lateness 0 us" in squeezed
+    assert "A 2,000 6 0 1970-01-01 00:00:01.500001 0 k int64; lateness 0 us" in squeezed
     assert "A@A.k#12345678 2 2,000 4.0 KB 0 -" in squeezed
     start = "A@A.k#12345678 1,000 2.0 KB 0-2, 5 live active 1970-01-01 00:00:01"
     assert f"seg0 {start} never" in squeezed

@@ -77,6 +77,51 @@ def test_split_late(
     assert found.newest_us == newest
 
 
+@pytest.mark.parametrize(
+    ("times", "watermark", "limit", "on_time", "late", "ahead", "newest", "furthest"),
+    [
+        ([5, 1, 9], None, 9, [5, 1, 9], [], [], 9, None),
+        ([5, 1, 9], None, 8, [5, 1], [], [9], 5, 9),
+        ([5, 1, 9, 7], 4, 6, [5], [1], [9, 7], 5, 9),
+        ([8, 9], None, 7, [], [], [8, 9], None, 9),
+        ([None, 8, 3], None, 7, [3], [None], [8], 3, 8),
+        ([None, 8, 3], 9, 7, [], [None, 8, 3], [], 3, None),
+        ([5, 12], 10, 7, [], [5], [12], 5, 12),
+        ([LOW, HIGH], None, HIGH + 9, [LOW, HIGH], [], [], HIGH, None),
+        ([LOW, HIGH], None, LOW - 9, [], [], [LOW, HIGH], None, HIGH),
+        ([], 3, 7, [], [], [], None, None),
+    ],
+    ids=[
+        "as late as the limit is not ahead",
+        "later than the limit is, and does not count for the newest",
+        "late rows and rows ahead",
+        "all ahead",
+        "no time is not ahead",
+        "what is older than the watermark is late first",
+        "a watermark beyond the limit",
+        "a limit above 64 bits",
+        "a limit below 64 bits",
+        "no rows",
+    ],
+)
+def test_rows_later_than_a_limit_are_ahead(
+    times: list[int | None],
+    watermark: int | None,
+    limit: int,
+    on_time: list[int],
+    late: list[int | None],
+    ahead: list[int],
+    newest: int | None,
+    furthest: int | None,
+) -> None:
+    rows = pa.record_batch({"ts": pa.array(times, pa.int64())})
+    found = split_late(rows, "ts", watermark, limit)
+    assert found.rows.column("ts").to_pylist() == on_time == found.times.tolist()
+    assert ([] if found.late is None else found.late.column("ts").to_pylist()) == late
+    assert ([] if found.ahead is None else found.ahead.column("ts").to_pylist()) == ahead
+    assert (found.newest_us, found.furthest_us) == (newest, furthest)
+
+
 def test_times_of_timestamps_are_microseconds() -> None:
     rows = batch("ts TIMESTAMP", (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),), (datetime(1969, 12, 31, tzinfo=UTC),))
     found = split_late(rows, "ts", 0)

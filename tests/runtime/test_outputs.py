@@ -38,7 +38,7 @@ def files(folder: Path) -> list[str]:
 def test_a_delivery_may_be_repeated_and_cut_short(outputs: Outputs, tmp_path: Path) -> None:
     names = [name for slot in range(3) for name in outputs.writer.write([batch(slot)], SCHEMA, 4, slot)[0]]
     assert outputs.late_waiting is not None
-    (late,) = write_late(outputs.late_waiting, batch(9), "A", 4, "9f86d081884c", 1)
+    (late,) = write_late(outputs.late_waiting, [batch(9)], "A", 4, "9f86d081884c", 1)
     record = Delivery(DeliveryId(4), 4, 0, tuple(names), (late,))
     assert outputs.waiting is not None
     outputs.waiting.move_out([names[1]], Folder(str(tmp_path / "out")))  # as far as an earlier delivery came

@@ -12,7 +12,7 @@ from watersmeet.model.statistics import PairCounts
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 
 PLAN = chain_plan()
-STREAM = StreamReport("A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)})
+STREAM = StreamReport("A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99)
 
 
 def test_what_was_read_of_a_stream_travels_whole() -> None:
@@ -50,9 +50,9 @@ def test_what_a_task_did_travels_whole() -> None:
 
 
 def test_parts_of_a_stream_add_up() -> None:
-    other = StreamReport("A", 1, 0, 90, 4, ("late-2",), (("f3", 9),), 7, {"late-2": (9, 2)})
+    other = StreamReport("A", 1, 0, 90, 4, ("late-2",), (("f3", 9),), 7, {"late-2": (9, 2)}, 3, 95)
     empty = StreamReport("A")
     (together,) = merge_stream_reports([STREAM, empty, other])
     files, sums = (("f1", 3), ("f2", 4), ("f3", 9)), {"late-1": (8, 1), "late-2": (9, 2)}
-    assert together == StreamReport("A", 10, 2, 90, -5, ("late-1", "late-2"), files, 7, sums)
+    assert together == StreamReport("A", 10, 2, 90, -5, ("late-1", "late-2"), files, 7, sums, 4, 99)
     assert merge_stream_reports([empty, StreamReport("B", 1)]) == [empty, StreamReport("B", 1)]

@@ -1,7 +1,7 @@
 """`watersmeet run`: runs a job and shows its events, as JSON lines, as plain lines, or live on a terminal.
 
 The runtime tells what happens in event dicts; this module only shows them. With `--json` nothing but events goes to
-stdout. Notes go to stderr, once, before the start.
+stdout. Notes go to stderr.
 """
 
 from __future__ import annotations
@@ -171,10 +171,11 @@ def decision_text(decision: Mapping[str, Any]) -> str:
 
 
 def summary(event: Event) -> str:
+    ahead = f"{event['rows_ahead']:,} ahead, " if event.get("rows_ahead") else ""
     batches = "1 batch" if event["batches"] == 1 else f"{event['batches']:,} batches"
     return (
         f"done: {batches}, {event['rows_in']:,} rows in, {event['rows_out']:,} rows out, "
-        f"{event['rows_late']:,} late, {event['seconds']:.2f} seconds, "
+        f"{event['rows_late']:,} late, {ahead}{event['seconds']:.2f} seconds, "
         f"{rate_text(event['rows_in'], event['seconds'])} rows/s"
     )
 

@@ -1,4 +1,4 @@
-"""How the commands write to a terminal: sizes, times, and tables that do not fold where nobody looks."""
+"""How the commands write to a terminal: sizes, and tables that do not fold where nobody looks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     SubParsers = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _UNITS = ["B", "KB", "MB", "GB", "TB"]
-_NEVER = (1 << 63) - 1
 
 
 def tell(note: str) -> None:
@@ -37,23 +35,6 @@ def size_text(size_bytes: int) -> str:
     """
     unit, suffix = pick_unit_and_suffix(size_bytes, _UNITS, 1024)
     return f"{size_bytes} B" if unit == 1 else f"{size_bytes / unit:,.1f} {suffix}"
-
-
-def time_text(time_us: int | None) -> str:
-    """An event time, which is kept in microseconds of UTC.
-
-    >>> time_text(1_500_000), time_text(None), time_text((1 << 63) - 1)
-    ('1970-01-01 00:00:01.500000', '-', 'never')
-    """
-    if time_us is None:
-        return "-"
-    if time_us >= _NEVER:
-        return "never"
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)
-    except OverflowError:  # integer event times need not be dates
-        return str(time_us)
-    return moment.replace(tzinfo=None).isoformat(sep=" ")
 
 
 def output_console() -> Console:

@@ -1,7 +1,8 @@
 """From rows of a stream to rows of a port: filtered, keyed, hashed, sorted, cut by slot.
 
 A row with a NULL key can never join and goes no further. Late rows (older than the watermark as of the batch before,
-or without an event time) are split off before anything else looks at them.
+or without an event time) and rows that are ahead (later than a limit, where there is one) are split off before anything
+else looks at them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,35 +25,56 @@ from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
 
 @dataclass(frozen=True)
 class SplitRows:
-    """A batch of one stream without its late rows, with what was seen on the way."""
+    """A batch of one stream without the rows that are late or ahead, with what was seen on the way."""
 
     rows: pa.RecordBatch
     times: Int64Array
     late: pa.RecordBatch | None
-    newest_us: int | None  # the largest event time, late rows included
+    newest_us: int | None  # the largest event time, late rows included and those ahead not
+    ahead: pa.RecordBatch | None = None
+    furthest_us: int | None = None  # the largest event time of rows that are ahead
 
     @property
     def oldest_us(self) -> int | None:
-        """The smallest event time among the rows that are not late."""
+        """The smallest event time among the rows that may join."""
         return int(self.times.min()) if len(self.times) else None
 
 
-def split_late(batch: pa.RecordBatch, time: str, watermark_us: int | None) -> SplitRows:
-    """Split `batch` into rows that may join and rows that came too late."""
+def split_late(batch: pa.RecordBatch, time: str, watermark_us: int | None, limit_us: int | None = None) -> SplitRows:
+    """Split `batch` into rows that may join, rows that came too late, and rows that are later than `limit_us`."""
     column = batch.column(time)
     times = integers(column)
-    if column.null_count == 0:
-        newest = int(times.max()) if len(times) else None
-        if watermark_us is None or not len(times) or int(times.min()) >= watermark_us:
-            return SplitRows(batch, times, None, newest)
-        on_time = times >= watermark_us
-    else:
-        known = pc.is_valid(column).to_numpy(zero_copy_only=False)
-        newest = int(times[known].max()) if known.any() else None
-        on_time = known if watermark_us is None else known & (times >= watermark_us)
-    keep = np.flatnonzero(on_time)
-    late = take(batch, np.flatnonzero(~on_time))
-    return SplitRows(take(batch, keep), times[keep], late if late.num_rows else None, newest)
+    known = None if column.null_count == 0 else pc.is_valid(column).to_numpy(zero_copy_only=False)
+    seen = times if known is None else times[known]
+    oldest, newest = (int(seen.min()), int(seen.max())) if len(seen) else (None, None)
+    late = np.zeros(len(times), dtype=bool) if known is None else ~known
+    ahead = np.zeros(len(times), dtype=bool)
+    if oldest is not None and watermark_us is not None and oldest < watermark_us:
+        late = late | (times < watermark_us)
+    if newest is not None and limit_us is not None and newest > limit_us:
+        ahead = ~late & (
+            times > limit_us
+        )  # what is older than the watermark is late, even where the limit is older yet
+        newest = _largest(seen[seen <= limit_us])
+    if not late.any() and not ahead.any():
+        return SplitRows(batch, times, None, newest)
+    keep = np.flatnonzero(~(late | ahead))
+    return SplitRows(
+        rows=take(batch, keep),
+        times=times[keep],
+        late=_apart(batch, late),
+        newest_us=newest,
+        ahead=_apart(batch, ahead),
+        furthest_us=_largest(times[ahead]),
+    )
+
+
+def _largest(times: Int64Array) -> int | None:
+    return int(times.max()) if len(times) else None
+
+
+def _apart(batch: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> pa.RecordBatch | None:
+    return take(batch, np.flatnonzero(chosen)) if chosen.any() else None
 
 
 def prepare(split: SplitRows, leaf: LeafPort) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""Durations and sizes as users write them, `"30 minutes"` and `"512MB"`, and numbers as users read them.
+"""Durations and sizes as users write them, `"30 minutes"` and `"512MB"`; numbers and event times as users read them.
 
 Durations take the units of the query language (microseconds to days, singular or plural, any case). Sizes take B, KB,
 MB, GB, TB with 1 KB = 1024 bytes, as Spark reads them, and KiB.. as synonyms.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from watersmeet.errors import JobError, did_you_mean
 
@@ -22,6 +22,7 @@ UNIT_MICROSECONDS = {
 }
 _SIZE_UNITS = {"": 0, "b": 0, "k": 1, "kb": 1, "kib": 1, "m": 2, "mb": 2, "mib": 2, "g": 3, "gb": 3, "gib": 3}
 _SIZE_UNITS |= {"t": 4, "tb": 4, "tib": 4}
+_NEVER = (1 << 63) - 1
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -96,6 +97,23 @@ def parse_cores(value: float | str | None) -> float | None:
 def microseconds(duration: timedelta) -> int:
     """The whole microseconds of `duration`, exactly."""
     return duration // timedelta(microseconds=1)
+
+
+def time_text(time_us: int | None) -> str:
+    """An event time, which is kept in microseconds of UTC.
+
+    >>> time_text(1_500_000), time_text(None), time_text((1 << 63) - 1)
+    ('1970-01-01 00:00:01.500000', '-', 'never')
+    """
+    if time_us is None:
+        return "-"
+    if time_us >= _NEVER:
+        return "never"
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)
+    except OverflowError:  # integer event times need not be dates
+        return str(time_us)
+    return moment.replace(tzinfo=None).isoformat(sep=" ")
 
 
 def count_text(number: float) -> str:

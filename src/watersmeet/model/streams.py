@@ -8,6 +8,11 @@ from datetime import timedelta
 import pyarrow as pa
 
 from watersmeet.errors import JobError, did_you_mean
+from watersmeet.model.quantities import parse_duration
+
+CLOCK, STREAMS = "clock", "streams"
+AHEAD_OF = (CLOCK, STREAMS)
+OFF = "off"
 
 
 @dataclass(frozen=True)
@@ -16,12 +21,18 @@ class Stream:
 
     The event time is a timestamp, or an integer in microseconds. A row older than the largest time seen in earlier
     batches minus `lateness` is late: counted, and never joined.
+
+    A row is ahead, counted and never joined either, if it is later than `max_ahead` allows (None: anything goes): more
+    than that after what the clock says, or, where that is not what it is compared with (`ahead_of`), beyond a gap of
+    more than that after all that was read before it, of any stream. See `runtime/ahead.py`.
     """
 
     name: str
     schema: pa.Schema
     time: str = "ts"
     lateness: timedelta = timedelta(0)
+    max_ahead: timedelta | None = None
+    ahead_of: str | None = None  # None: the clock if times are dates; an integer may count from anywhere
 
     def __post_init__(self) -> None:
         if self.time not in self.schema.names:
@@ -38,6 +49,36 @@ class Stream:
             )
         if self.lateness < timedelta(0):
             raise JobError(f'lateness of stream "{self.name}" is negative', detail=f"It is {self.lateness}.")
+        if self.max_ahead is not None and self.max_ahead <= timedelta(0):
+            raise JobError(
+                f'max_ahead of stream "{self.name}" is not above zero',
+                detail=f"It is {self.max_ahead}.",
+                hint='Leave it out, or say "off", to let rows be ahead as far as they like.',
+            )
+        if self.ahead_of is not None and self.ahead_of not in AHEAD_OF:
+            raise JobError(
+                f'unknown ahead_of "{self.ahead_of}" of stream "{self.name}"',
+                detail=f"It is one of {', '.join(AHEAD_OF)}.",
+                hint=did_you_mean(self.ahead_of, AHEAD_OF),
+            )
+
+    @property
+    def compared_with(self) -> str:
+        """What `max_ahead` is measured from: one of `AHEAD_OF`."""
+        if self.ahead_of is not None:
+            return self.ahead_of
+        return CLOCK if pa.types.is_timestamp(self.schema.field(self.time).type) else STREAMS
+
+
+def parse_max_ahead(value: str | timedelta | None, stream: str) -> timedelta | None:
+    """How far a row of `stream` may be ahead, as users write it.
+
+    >>> parse_max_ahead("1 hour", "bids"), parse_max_ahead("off", "bids")
+    (datetime.timedelta(seconds=3600), None)
+    """
+    if value is None or value == OFF:
+        return None
+    return value if isinstance(value, timedelta) else parse_duration(value, f'max_ahead of stream "{stream}"')
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Time for a run: the wall clock, or a virtual one that moves only when told to. Batches are paced and timed by it."""
+"""Time for a run: the wall clock, or a virtual one that moves only when told to.
+
+Batches are paced and timed by `now`. `utc_us` is what event times are compared with, where they are at all.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from typing import Protocol
 class Clock(Protocol):
     def now(self) -> float:
         """Seconds since some fixed moment."""
+
+    def utc_us(self) -> int:
+        """Microseconds since 1970, in UTC."""
 
     def sleep(self, seconds: float) -> None:
         """Let `seconds` pass."""
@@ -23,6 +29,9 @@ class WallClock:
     def now(self) -> float:
         return time.perf_counter()
 
+    def utc_us(self) -> int:
+        return time.time_ns() // 1_000
+
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
 
@@ -30,15 +39,21 @@ class WallClock:
 class VirtualClock:
     """Stands still except for `sleep`, which takes no time: runs repeat exactly, and hours pass in a moment.
 
+    It begins at `start_us`, in microseconds since 1970.
+
     >>> clock = VirtualClock(); clock.sleep(3600); clock.now()
     3600.0
     """
 
-    def __init__(self) -> None:
+    def __init__(self, start_us: int = 0) -> None:
         self._now = 0.0
+        self._start_us = start_us
 
     def now(self) -> float:
         return self._now
+
+    def utc_us(self) -> int:
+        return self._start_us + round(self.now() * 1e6)
 
     def sleep(self, seconds: float) -> None:
         self._now += max(0.0, seconds)

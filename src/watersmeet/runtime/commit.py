@@ -50,6 +50,7 @@ def commit_batch(
         joins=_joins(tasks),
         rows_merged=sum(task.rows_merged for task in tasks),
         round=context.round,
+        rows_ahead=sum(report.ahead for report in streams),
     )
     updates: list[Update] = [
         *pending,
@@ -82,7 +83,13 @@ def _sums(streams: Sequence[StreamReport], tasks: Sequence[TaskReport]) -> list[
 
 def _advance(report: StreamReport) -> AdvanceStream:
     return AdvanceStream(
-        report.stream, report.newest_us, report.rows, report.late, report.files, report.ignored_before_us
+        report.stream,
+        report.newest_us,
+        report.rows,
+        report.late,
+        report.files,
+        report.ignored_before_us,
+        report.ahead,
     )
 
 

@@ -59,6 +59,7 @@ class SourceContext:
     port_stage: tuple[int, ...]
     checkpoint: str = ""  # its name, and the epoch of the run: which the files that are written are named after
     epoch: int = 0
+    limits_us: Mapping[str, int] = field(default_factory=dict)  # by stream, if any: rows that are later are ahead
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,9 @@ class BatchContext:
     work: Work
     new_rows: bool  # False: a round of work after the last batch
     watched: bool = False
+    limits_us: Mapping[str, int] = field(
+        default_factory=dict
+    )  # taken once for the batch: rows that are later are ahead
 
     @property
     def batch(self) -> int:
@@ -168,6 +172,7 @@ class BatchContext:
             self.plan.port_stage,
             self.manifest.id,
             self.manifest.epoch,
+            self.limits_us,
         )
 
     def for_stage(self, stage: Stage) -> StageContext:

@@ -22,14 +22,16 @@ from watersmeet.adapt.decisions import Decision, Work, for_people
 from watersmeet.adapt.effects import Effects
 from watersmeet.adapt.outlook import Moment
 from watersmeet.model.ids import DeliveryId
+from watersmeet.model.stretches import Stretch
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.ahead import AheadNotes, TimesToFind, take_limits
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
 from watersmeet.runtime.commit import commit_batch
 from watersmeet.runtime.context import BatchContext, watermarks_us
 from watersmeet.runtime.cutting import count_cut
-from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent
-from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
+from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
 from watersmeet.state.table import AtVersion
@@ -47,6 +49,9 @@ class Executor(Protocol[SourceT]):
 
         What the reports name is on disk when it returns, or handed to `Checkpoint.sync_first`.
         """
+
+    def find_stretches(self, look: TimesToFind, source: SourceT) -> list[Stretch]:
+        """The stretches of time that have rows in `source`, in any order and in parts."""
 
 
 class Driver(Generic[SourceT]):
@@ -72,6 +77,7 @@ class Driver(Generic[SourceT]):
         self._learned = checkpoint.manifest.learned
         self._delivered: dict[DeliveryId, Delivery] = {}  # since the last commit
         self._told: list[Mapping[str, Any]] = []  # decisions since the last event
+        self._ahead = AheadNotes()
         self._began: float | None = None
         self.last_work = self._clock.now()
 
@@ -181,9 +187,14 @@ class Driver(Generic[SourceT]):
 
     def _run(self, work: Work, source: SourceT | None, started: float) -> Manifest:
         """Run tasks and commit what they did, then all that follows a commit of results."""
-        watched = self.controller.watched
         context = BatchContext(
-            self.plan, self.manifest, self.controller.ledgers, work, new_rows=source is not None, watched=watched
+            self.plan,
+            self.manifest,
+            self.controller.ledgers,
+            work,
+            new_rows=source is not None,
+            watched=self.controller.watched,
+            limits_us={} if source is None else self._take_limits(source),
         )
         streams, tasks = self._executor.run(context, source)
         ran = self._clock.now()
@@ -211,9 +222,20 @@ class Driver(Generic[SourceT]):
         decisions = [for_people(entry, self.plan.label) for entry in told]
         event = batch_event(self.plan, self.manifest, self.controller.ledgers, seconds, decisions, commit_seconds)
         self._report(event.to_json())
+        for note in self._ahead.of_batch(self.plan.query, merge_stream_reports(streams)):
+            warn(note, self._report)
         self._tidy()
         self.last_work = self._clock.now()
         return self.manifest
+
+    def _take_limits(self, source: SourceT) -> dict[str, int]:
+        """How far ahead the rows of a batch may be, for all of its tasks."""
+        return take_limits(
+            self.plan.query,
+            self.manifest,
+            self._clock,
+            lambda look: self._executor.find_stretches(look, source),
+        )
 
     def _tidy(self) -> None:
         if rolled := list(self.checkpoint.files.roll(self.manifest)):

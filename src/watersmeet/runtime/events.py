@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -11,6 +12,8 @@ from watersmeet.runtime.context import watermarks_us
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_table import SegmentTable
+
+_LOG = logging.getLogger("watersmeet")
 
 Event = dict[str, Any]
 Report = Callable[[Event], None]
@@ -62,6 +65,7 @@ class BatchEvent(_Told):
     states: Mapping[str, Mapping[str, Any]]
     nodes: Mapping[str, Mapping[str, int]]
     decisions: Sequence[Mapping[str, Any]]
+    rows_ahead: int = 0
     event: ClassVar[str] = "batch"
 
 
@@ -81,6 +85,7 @@ class EndEvent(_Told):
     rows_late: int
     batches: int
     seconds: float
+    rows_ahead: int = 0
     event: ClassVar[str] = "end"
 
     @classmethod
@@ -91,12 +96,21 @@ class EndEvent(_Told):
             rows_late=after.rows_late - before.rows_late,
             batches=batches,
             seconds=round(seconds, 6),
+            rows_ahead=after.rows_ahead - before.rows_ahead,
         )
 
 
 def note_to(report: Report) -> Callable[[str], None]:
     """A function that reports a sentence to the user."""
     return lambda text: report(NoteEvent(text).to_json())
+
+
+def warn(text: str, report: Report) -> None:
+    """Tell the user what must not go unseen: where nobody listens to events, in the log."""
+    if report is silent:
+        _LOG.warning(text)
+    else:
+        report(NoteEvent(text).to_json())
 
 
 def batch_event(
@@ -126,12 +140,18 @@ def batch_event(
         owed_groups={label: count for label, count in owing.items() if count},
         rows_merged=batch.rows_merged,
         streams={
-            name: {"rows": progress.rows, "late": progress.late, "watermark": marks.get(name)}
+            name: {
+                "rows": progress.rows,
+                "late": progress.late,
+                "ahead": progress.ahead,
+                "watermark": marks.get(name),
+            }
             for name, progress in manifest.streams.items()
         },
         states=state_sizes(plan, manifest),
         nodes=batch.joins,
         decisions=list(decisions),
+        rows_ahead=batch.rows_ahead,
     )
 
 

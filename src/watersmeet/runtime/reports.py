@@ -29,12 +29,15 @@ class StreamReport:
     late_files: tuple[str, ...] = ()
     files: tuple[tuple[str, int], ...] = ()  # with the time that each was modified
     ignored_before_us: int = 0  # from now on, files that are older are passed over
-    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of the files with late rows
+    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of the files with late rows, and those ahead
+    ahead: int = 0
+    furthest_us: int | None = None  # the largest event time of rows that are ahead
 
     def plus(self, other: StreamReport) -> StreamReport:
         """Both parts together."""
         newest = [time for time in (self.newest_us, other.newest_us) if time is not None]
         oldest = [time for time in (self.oldest_us, other.oldest_us) if time is not None]
+        furthest = [time for time in (self.furthest_us, other.furthest_us) if time is not None]
         return StreamReport(
             stream=self.stream,
             rows=self.rows + other.rows,
@@ -45,6 +48,8 @@ class StreamReport:
             files=self.files + other.files,
             ignored_before_us=max(self.ignored_before_us, other.ignored_before_us),
             sums={**self.sums, **other.sums},
+            ahead=self.ahead + other.ahead,
+            furthest_us=max(furthest, default=None),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ collection takes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -88,16 +88,17 @@ class CountedResults:
 
 
 def write_late(
-    folder: Folder, rows: pa.RecordBatch, stream: str, batch: int, owner: str, epoch: int
+    folder: Folder, rows: Sequence[pa.RecordBatch], stream: str, batch: int, owner: str, epoch: int
 ) -> dict[str, FileSum]:
-    """Write late rows of a stream to the waiting folder; the file, by name."""
+    """Write rows of a stream that are late or ahead to the waiting folder; the file, by name."""
     faults.reach("before-late")
     name = late_name(stream, batch, owner, epoch)
     summed = SummedSink()
 
     def fill(sink: Any) -> None:
-        with pa.PythonFile(summed.into(sink), mode="w") as out, parquet_writer(out, rows.schema) as writer:
-            writer.write_batch(rows)
+        with pa.PythonFile(summed.into(sink), mode="w") as out, parquet_writer(out, rows[0].schema) as writer:
+            for piece in rows:
+                writer.write_batch(piece)
 
     folder.write(name, fill)
     begin_sync(folder, name)

@@ -56,6 +56,7 @@ class Track:
 class StreamProgress:
     """How far a stream has come: the largest event time seen, and, for a local source, the files that were read.
 
+    Of its rows, `late` were late and `ahead` were ahead; the times of those that are ahead do not count.
     The names of files, with the times that they were modified, are in `file_lists`, which lie beside the segments, and
     of the last ones in `files`. Files that were modified before `ignored_before_us` are passed over from now on.
     """
@@ -66,6 +67,7 @@ class StreamProgress:
     files: tuple[tuple[str, int], ...] = ()
     file_lists: tuple[tuple[str, int], ...] = ()  # the name of each list, and how many files it names
     ignored_before_us: int = 0
+    ahead: int = 0
 
     def watermark_us(self, lateness_us: int) -> int | None:
         return None if self.newest_us is None else self.newest_us - lateness_us
@@ -105,6 +107,7 @@ class BatchRecord:
     joins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # rows in and out, by what people call them
     rows_merged: int = 0
     round: int = 0
+    rows_ahead: int = 0
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,7 @@ class Manifest:
     committed_us: int | None = None  # when, by the clock of who committed it; earlier releases did not say
     retention: Retention = Retention()  # noqa: RUF009 - frozen
     kept_from: int = 0  # the oldest version that could still be gone back to
+    rows_ahead: int = 0
 
     @property
     def epoch(self) -> int:
@@ -224,6 +228,7 @@ class Manifest:
             "rows_in": self.rows_in,
             "rows_out": self.rows_out,
             "rows_late": self.rows_late,
+            "rows_ahead": self.rows_ahead,
             "decisions": list(self.decisions),
             "measured": self.measured.to_json(),
             "figures": {operator: figures.to_json() for operator, figures in self.figures.items()},
@@ -264,6 +269,7 @@ class Manifest:
             committed_us=data.get("committed_us"),
             retention=Retention.from_json(data["retention"]) if "retention" in data else Retention(),
             kept_from=data.get("kept_from", kept_before(data["version"])),
+            rows_ahead=data.get("rows_ahead", 0),
         )
 
 

@@ -212,7 +212,8 @@ class CoolGroups:
 
 @dataclass(frozen=True)
 class AdvanceStream:
-    """`rows` more rows were read, `late` of them late; `newest_us` is the largest event time of them.
+    """`rows` more rows were read, `late` of them late and `ahead` of them ahead; `newest_us` is the largest event time
+    but for those ahead.
 
     They came from `files`, each with the time that it was modified; those before `ignored_before_us` are passed over.
     """
@@ -223,6 +224,7 @@ class AdvanceStream:
     late: int
     files: tuple[tuple[str, int], ...] = ()
     ignored_before_us: int = 0
+    ahead: int = 0
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AdvanceStream:
@@ -487,6 +489,7 @@ def _(update: AdvanceStream, draft: Draft) -> None:
         late=before.late + update.late,
         files=before.files + update.files,
         ignored_before_us=max(before.ignored_before_us, update.ignored_before_us),
+        ahead=before.ahead + update.ahead,
     )
 
 
@@ -518,6 +521,7 @@ def _(update: FinishBatch, draft: Draft) -> None:
         rows_in=draft.get("rows_in") + batch.rows_in,
         rows_out=draft.get("rows_out") + batch.rows_out,
         rows_late=draft.get("rows_late") + batch.rows_late,
+        rows_ahead=draft.get("rows_ahead") + batch.rows_ahead,
     )
 
 

@@ -71,9 +71,10 @@ def test_events_tell_of_each_batch_and_of_the_end() -> None:
     assert [event["rows_late"] for event in batches] == [0, 0, 2]
     assert [event["state_rows"] for event in batches] == [2, 4, 4]
     assert all(event["seconds"] == 0 and event["active_bytes"] > 0 for event in batches)
-    assert batches[-1]["streams"]["A"] == {"rows": 3, "late": 1, "watermark": 5}
+    assert batches[-1]["streams"]["A"] == {"rows": 3, "late": 1, "ahead": 0, "watermark": 5}
     assert sum(state["rows"] for state in batches[-1]["states"].values()) == 4
-    assert end == {"event": "end", "rows_in": 6, "rows_out": 2, "rows_late": 2, "batches": 3, "seconds": 0.0}
+    counts = {"rows_in": 6, "rows_out": 2, "rows_late": 2, "rows_ahead": 0, "batches": 3}
+    assert end == {"event": "end", **counts, "seconds": 0.0}
     assert json.loads(json.dumps(events)) == events
 
 

@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from watersmeet.cli.state.checkpoint import add_checkpoint, batch_text, readable_versions
-from watersmeet.cli.terminal import make_table, output_console, size_text, time_text
+from watersmeet.cli.terminal import make_table, output_console, size_text
 from watersmeet.draw.explain import measured_lines
 from watersmeet.errors import CheckpointError
 from watersmeet.model.distinct import keys_by_group
 from watersmeet.model.ids import LIVE, Partitioning
+from watersmeet.model.quantities import time_text
 from watersmeet.model.routing import GroupRange, count_groups
 from watersmeet.model.segments import Segment
 from watersmeet.state.manifest import Manifest, StreamProgress
@@ -62,7 +63,7 @@ def _show(manifest: Manifest, console: Console) -> None:
         ("placement", ("partitioning", "slot", "groups", "which"), _slot_rows(manifest)),
         (
             "streams",
-            ("stream", "rows", "late", "newest time", "files", "declared as"),
+            ("stream", "rows", "late", "ahead", "newest time", "files", "declared as"),
             [_stream_cells(manifest, name, progress) for name, progress in manifest.streams.items()],
         ),
         ("states", ("state", "segments", "rows", "bytes", "keys", "keys in a group"), _state_rows(manifest)),
@@ -92,7 +93,7 @@ def _show(manifest: Manifest, console: Console) -> None:
         console.print(f"not known to be delivered: {what} ({files} files, id {delivery.id})")
 
 
-_NUMBERS = ("rows", "late", "files", "bytes", "generation", "slot", "keys", "keys in a group")
+_NUMBERS = ("rows", "late", "ahead", "files", "bytes", "generation", "slot", "keys", "keys in a group")
 
 
 def _slot_rows(manifest: Manifest) -> list[tuple[str, ...]]:
@@ -116,7 +117,8 @@ def _slot_rows(manifest: Manifest) -> list[tuple[str, ...]]:
 def _stream_cells(manifest: Manifest, name: str, progress: StreamProgress) -> tuple[str, ...]:
     declared = manifest.query.streams.get(name, "-")
     files = f"{progress.file_count:,}"
-    return name, f"{progress.rows:,}", f"{progress.late:,}", time_text(progress.newest_us), files, declared
+    counts = f"{progress.rows:,}", f"{progress.late:,}", f"{progress.ahead:,}"
+    return name, *counts, time_text(progress.newest_us), files, declared
 
 
 def _state_rows(manifest: Manifest) -> list[tuple[str, ...]]:

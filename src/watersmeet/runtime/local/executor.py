@@ -17,7 +17,9 @@ from watersmeet import faults
 from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
 from watersmeet.model.file_sums import FileSum
+from watersmeet.model.stretches import Stretch
 from watersmeet.plan.physical import PhysicalPlan, Stage
+from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
 from watersmeet.runtime.late_rows import split_stream
@@ -71,6 +73,10 @@ class LocalExecutor:
                     notices.setdefault(notice.segment.state, []).append(notice.segment)
         self._sync(files_of_tasks(tasks, self._segments, self._results) | late_files_of(streams, self._late))
         return streams, tasks
+
+    def find_stretches(self, look: TimesToFind, source: SourceBatches) -> list[Stretch]:
+        pieces = ((name, rows) for name, batch in source.items() for rows in batch.rows)
+        return [stretch for name, rows in pieces for stretch in stretches_of(rows, name, look)]
 
     def _prepare_all(
         self, context: SourceContext, source: SourceBatches, arrived: Mapping[tuple[int, int], Arrived]

@@ -1,7 +1,8 @@
 """Runs the tasks of a batch on Spark: one job, in which rows are packed for the slots and each wave is a shuffle away.
 
 `mapInArrow` runs the tasks, `repartitionById` sends their messages to the slots. A retried or speculative task leaves
-orphans, nothing else.
+orphans, nothing else. Where streams limit how far they may be ahead of each other, a small job before that one looks at
+event times alone.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
+from watersmeet.model.stretches import Stretch
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.ahead import TimesToFind
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
 from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.sources import UnionLayout
-from watersmeet.runtime.spark.tasks import Pack, RunWave
+from watersmeet.runtime.spark.tasks import STRETCH_SCHEMA, FindStretches, Pack, RunWave
 from watersmeet.runtime.written import Sync
 from watersmeet.state.files import Folder
 
@@ -72,6 +75,12 @@ class SparkExecutor:
         reports = [read_report(bytes(row.data)) for row in rows]
         streams = [report for report in reports if isinstance(report, StreamReport)]
         return streams, [report for report in reports if isinstance(report, TaskReport)]
+
+    def find_stretches(self, look: TimesToFind, source: DataFrame) -> list[Stretch]:
+        layout = self._layout.narrow(look.times)
+        found = source.select(*layout.fields).mapInArrow(FindStretches(look, layout), STRETCH_SCHEMA)
+        with _settings(source.sparkSession, JOB_SETTINGS):
+            return [Stretch(*row) for row in found.collect()]
 
 
 def use_this_python(session: SparkSession) -> None:

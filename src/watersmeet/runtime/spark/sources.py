@@ -85,6 +85,20 @@ class UnionLayout:
     columns: Mapping[str, tuple[tuple[str, str], ...]]  # stream -> (its column, the union's column)
     schemas: Mapping[str, pa.Schema]
 
+    def narrow(self, wanted: Mapping[str, str]) -> UnionLayout:
+        """Of each stream the `wanted` column alone."""
+        columns = {
+            name: tuple((mine, theirs) for mine, theirs in pairs if mine == wanted[name])
+            for name, pairs in self.columns.items()
+        }
+        schemas = {name: pa.schema([schema.field(wanted[name])]) for name, schema in self.schemas.items()}
+        return UnionLayout(self.streams, columns, schemas)
+
+    @property
+    def fields(self) -> list[str]:
+        """The columns of the union that it reads."""
+        return [STREAM_FIELD, *dict.fromkeys(theirs for pairs in self.columns.values() for _, theirs in pairs)]
+
     def split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each stream in a batch of the union, under their own names and types."""
         numbers = batch.column(STREAM_FIELD).to_numpy()

@@ -1,14 +1,16 @@
 """What runs on executors: functions from record batches to record batches, for `mapInArrow`.
 
-`Pack` turns the rows of a micro-batch into cells for the slots; `RunWave` runs the stages of a wave for one slot. Both
-are told everything by the contexts that they carry and keep nothing. An error of ours is not raised but sent to the
-driver as a report, so that Spark does not retry what cannot succeed; anything else is raised, and Spark retries.
+`Pack` turns the rows of a micro-batch into cells for the slots; `RunWave` runs the stages of a wave for one slot, and
+`FindStretches` looks at event times before a batch. All are told everything by the contexts that they carry and keep
+nothing. An error of ours is not raised but sent to the driver as a report, so that Spark does not retry what cannot
+succeed; anything else is raised, and Spark retries.
 """
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +20,8 @@ from watersmeet import faults
 from watersmeet.errors import WatersmeetError
 from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
+from watersmeet.model.stretches import Stretch, unite_stretches
+from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
 from watersmeet.runtime.late_rows import split_stream
@@ -44,6 +48,7 @@ from watersmeet.state.syncing import sync_files
 CHUNK_ROWS = 65_536
 # The same for rows with long text, of which Arrow cannot hold 2 GiB in one column.
 CHUNK_BYTES = 256 << 20
+STRETCH_SCHEMA = ", ".join(f"{name} long" for name in Stretch._fields)
 
 
 _settled = False
@@ -109,6 +114,25 @@ class Pack:
                     yield pack(piece, slot, context.port_stage[leaf.port], leaf.port)
         sync_files(late_files_of([report], self.late))
         yield report_cell(home, report)
+
+
+@dataclass(frozen=True)
+class FindStretches:
+    """Rows of the union -> the stretches of time that have rows."""
+
+    look: TimesToFind
+    layout: UnionLayout
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _settle_once()
+        found: list[Stretch] = []
+        with suppress(WatersmeetError):  # `Pack` will come upon the same, and report it
+            for batch in batches:
+                for stream, rows in self.layout.split(batch):
+                    found = unite_stretches([*found, *stretches_of(rows, stream, self.look)], self.look.gap_us)
+        if found:
+            columns = [pa.array(values, pa.int64()) for values in zip(*found, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, names=list(Stretch._fields))
 
 
 @dataclass(frozen=True)
