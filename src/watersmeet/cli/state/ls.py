@@ -6,7 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from watersmeet.cli.state.checkpoint import add_checkpoint, batch_text, readable_versions
-from watersmeet.cli.terminal import make_table, output_console, size_text, time_text
+from watersmeet.cli.terminal import make_table, output_console, size_text
+from watersmeet.model.quantities import time_text
 from watersmeet.state.manifest import Manifest
 
 if TYPE_CHECKING:
