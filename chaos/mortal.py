@@ -53,6 +53,9 @@ class JumpingClock:
     def now(self) -> float:
         return self.time
 
+    def utc_us(self) -> int:
+        return round(self.time * 1e6)
+
     def sleep(self, seconds: float) -> None:
         self.time += max(0.0, seconds)
 
