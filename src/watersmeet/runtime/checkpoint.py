@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
 from watersmeet.model.file_sums import sum_of
@@ -21,6 +20,7 @@ from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
+from watersmeet.runtime.clock import utc_text
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.epochs import FIRST_EPOCH, NOBODY, Holder, TakenOverError
 from watersmeet.state.file_lists import FilesRead
@@ -159,9 +159,8 @@ def named(manifest: Manifest, name: str) -> list[Update]:
 
 def this_run(waiting: tuple[Folder, ...] = ()) -> Holder:
     """This process as the holder of a checkpoint, which gives it its epoch."""
-    since = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     addresses = tuple(folder.path() for folder in waiting)
-    return Holder(FIRST_EPOCH, uuid.uuid4().hex, socket.gethostname(), os.getpid(), since, addresses)
+    return Holder(FIRST_EPOCH, uuid.uuid4().hex, socket.gethostname(), os.getpid(), utc_text(), addresses)
 
 
 def first_manifest(
@@ -203,6 +202,7 @@ def hold(folders: CheckpointFolders, table: FileTable, outputs: Outputs, lock: C
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
     outputs.adopt(table.manifest, folders.home)
+    outputs.take_restored(table.manifest, folders.results)
     segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)
     staying = tuple(folder for folder in waiting if folder == folders.results)
     checkpoint = Checkpoint(table, segments, waiting, lock, folders.file_lists, staying)

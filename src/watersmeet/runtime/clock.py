@@ -6,7 +6,17 @@ Batches are paced and timed by `now`. `utc_us` is what event times are compared 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Protocol
+
+
+def utc_text() -> str:
+    """The time of day, for people.
+
+    >>> utc_text().endswith(" UTC")
+    True
+    """
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class Clock(Protocol):

@@ -23,8 +23,10 @@ from watersmeet.errors import JobError
 from watersmeet.runtime.output_names import owner_of
 from watersmeet.runtime.results import CountedResults, ParquetResults
 from watersmeet.runtime.stages.task import ResultWriter
+from watersmeet.state.backup.copying import copy_file
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.syncing import sync_files
 
 # Readers of a folder of parquet files pass over names that begin with an underscore.
 WAITING = "_watersmeet"
@@ -144,6 +146,18 @@ class Outputs:
             if manifest.named_at:  # what is left there nobody refers to
                 former.delete_all([name for name in former.names() if owner_of(name) is not None])
                 former.remove_if_empty()
+
+    def take_restored(self, manifest: Manifest, results: Folder) -> None:
+        """Let files wait where they are delivered from that a backup has brought back with the checkpoint itself."""
+        there = set(results.names())
+        for entry in manifest.undelivered:
+            for names, waiting in ((entry.results, self.waiting), (entry.late_files, self.late_waiting)):
+                restored = [name for name in names if name in there]
+                if waiting is not None and waiting != results and restored:
+                    for name in restored:
+                        copy_file(results, name, waiting, name, entry.sums.get(name))
+                    sync_files({waiting: restored})
+                    results.delete_all(restored)
 
 
 def _publish(waiting: Folder, names: Sequence[str], target: Folder) -> list[Folder]:

@@ -209,6 +209,11 @@ class FileTable(Table):
         super()._follow(following, files)
         self._committed.add(following.version, following.committed_us, following.kept_from)
 
+    @property
+    def digest(self) -> str | None:
+        """Of the newest version; None if it is of a format without."""
+        return self._digest
+
     def claim(
         self,
         holder: Holder,

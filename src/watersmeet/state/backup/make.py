@@ -1,0 +1,318 @@
+"""Makes a backup of a checkpoint: a consistent copy of one version, while its query runs and deletes what it needs not.
+
+Nothing is held: a run would have to look for holds with every batch, and a backup that died would leave one. Instead,
+where a file has gone, the newest version is read, and what it refers to and was not yet copied is copied; all that was
+copied before stays. A run deletes files some versions after it has let go of them, and the newest segments go first:
+so they are copied first. What is left to copy shrinks with every turn, as a query writes state more slowly than it is
+copied.
+
+Writes nothing to the checkpoint, and takes no lock there. Every file is checked while it is copied, and one that is
+damaged stops the backup; those that were made before are as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
+from watersmeet.model.file_sums import FileSum
+from watersmeet.state.backup.copying import copy_file
+from watersmeet.state.backup.index import BackupIndex, Stored
+from watersmeet.state.backup.store import BackupStore
+from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.manifest import FORMAT, Manifest
+from watersmeet.state.sealed import seal
+from watersmeet.state.segment_files import file_name
+from watersmeet.state.spark_notes import (
+    OFFSETS,
+    checksums_of,
+    list_notes,
+    numbers_in,
+    of_batch,
+    read_notes,
+    unnoted,
+    wrong_note,
+    wrong_sequence,
+)
+from watersmeet.state.syncing import sync_files
+from watersmeet.state.table import OLDEST_FORMAT, FileTable, decode, version_name
+from watersmeet.state.updates import FinishBatch, update_from_json
+from watersmeet.state.verify.walk import waiting_folders
+
+TURNS = 200  # of a checkpoint whose files go while they are copied
+THREADS = 4
+
+Progress = Callable[[int, int], None]  # bytes that were copied, and of how many
+
+
+def silent(done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of a backup."""
+
+    index: BackupIndex
+    copied_files: int
+    copied_bytes: int
+    deleted_files: int
+    turns: int  # versions that were begun with
+    unknown: tuple[str, ...] = ()  # results that are not known to be delivered, and that were not found waiting
+
+    @property
+    def kept_files(self) -> int:
+        """Files that an earlier backup had."""
+        return len(self.index.files) - self.copied_files
+
+
+class _Gone(Exception):
+    """A file of the version is not there any more."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.where = where
+
+
+def back_up(
+    folders: CheckpointFolders, store: BackupStore, now: str, keep: int = 3, progress: Progress = silent
+) -> Made | None:
+    """Back up the newest version of a checkpoint; None if there is none."""
+    if _newest(folders.state) is None:
+        return None
+    lock = _lock(store)
+    try:
+        number = store.begin({"since": now})
+        whole = store.whole()
+        work = _Work(folders, store, number, whole[-1] if whole else None, progress)
+        index, turns = work.copy(now)
+        sync_files({store.files(number): sorted(work.written)})
+        store.finish(index)
+        deleted = store.collect(number, keep)
+    finally:
+        lock.release()
+    own = [file for file in index.files if file.number == number]
+    copied = {file.place: file.bytes for file in own}
+    return Made(index, len(own), sum(copied.values()), deleted, turns, tuple(sorted(work.unknown)))
+
+
+def _lock(store: BackupStore) -> CheckpointLock:
+    """Where there are locks, the second of two backups to one folder waits for nothing: it is told."""
+    lock = CheckpointLock(store.home)
+    try:
+        lock.acquire()
+    except CheckpointError as error:
+        raise CheckpointError(
+            "another backup to the same folder is at work", detail=error.detail, hint="Let it finish first."
+        ) from None
+    return lock
+
+
+def _newest(root: Folder) -> FileTable | None:
+    """The table at its newest version, which other versions may follow while it is read."""
+    for turn in range(TURNS):
+        try:
+            return FileTable.open(root)
+        except StateConflictError:
+            if turn == TURNS - 1:
+                raise
+    raise AssertionError("the last turn returns or raises")
+
+
+def _results_of_last_batch(table: FileTable) -> tuple[str, ...] | None:
+    """The files of results and late rows of the last batch, and of merges after it, as far as the version goes."""
+    names: list[str] = []
+    for number in range(table.manifest.version, 0, -1):
+        try:
+            content, _ = decode(table.versions, version_name(number), OLDEST_FORMAT, FORMAT)
+        except FileNotFoundError:
+            return None
+        for update in map(update_from_json, content["updates"]):
+            if isinstance(update, FinishBatch):
+                names += (*update.results, *update.late_files)
+                if not update.batch.round:
+                    return tuple(names)
+    return tuple(names)
+
+
+class _Work:
+    def __init__(
+        self,
+        folders: CheckpointFolders,
+        store: BackupStore,
+        number: int,
+        base: BackupIndex | None,
+        progress: Progress,
+    ) -> None:
+        self._folders = folders
+        self._store = store
+        self._number = number
+        self._target = store.files(number)
+        self._by_path = {file.path: file for file in (base.files if base is not None else ())}
+        self._notes = {file.name: file for file in (base.files if base is not None else ())}  # by digest
+        self._progress = progress
+        self._turn = threading.Lock()
+        self._done_bytes = 0
+        self.written: set[str] = set()
+        self.unknown: set[str] = set()
+
+    def copy(self, now: str) -> tuple[BackupIndex, int]:
+        """Copy the newest version, whichever that is by then; its index, and how many were begun with."""
+        gone: _Gone | None = None
+        for turn in range(1, TURNS + 1):
+            table = _newest(self._folders.state)
+            if table is None:
+                raise CheckpointError("the checkpoint has gone", detail=f"It was in {self._folders.home.path()}.")
+            try:
+                return self._index(table, self._copy_version(table), now), turn
+            except _Gone as error:
+                # Gone twice, at the same version: nobody has deleted it but by mistake.
+                again = _newest(self._folders.state)
+                if again is not None and again.manifest.version == table.manifest.version:
+                    raise ResourceError(
+                        f'the file "{error.where.rpartition("/")[2]}" of the checkpoint is missing',
+                        detail=f"Looked for {error.where}, which version {table.manifest.version} refers to.",
+                        hint="Look through it with watersmeet state verify, and restore from a backup that is whole.",
+                    ) from None
+                gone = error
+        assert gone is not None
+        raise StateConflictError(
+            "the checkpoint changes faster than it can be copied",
+            detail=f"After {TURNS} versions that were begun with, {gone.where} had gone.",
+            hint="Try again when the query has less to do, or copy to a faster place.",
+        )
+
+    def _index(self, table: FileTable, files: Iterable[Stored], now: str) -> BackupIndex:
+        manifest = table.manifest
+        return BackupIndex(
+            self._number,
+            manifest.version,
+            manifest.last_batch,
+            _results_of_last_batch(table),
+            manifest.next_delivery,
+            now,
+            manifest.id,
+            self._folders.home.path(),
+            tuple(place for place in manifest.holder.waiting if place != self._folders.results.path()),
+            table.digest,
+            tuple(files),
+        )
+
+    def _copy_version(self, table: FileTable) -> list[Stored]:
+        manifest = table.manifest
+        self.unknown = set()
+        # What goes first comes first: notes of Spark's and waiting files, then segments from the newest on.
+        found = [*self._log(table), *self._spark(manifest), *self._waiting(manifest)]
+        lists = {name for stream in manifest.streams.values() for name, _ in stream.file_lists}
+        found += [self._file(self._folders.file_lists, f"state/files/{name}", name, None) for name in sorted(lists)]
+        sums = {file_name(entry.file): (entry.bytes, entry.crc32) for entry in manifest.segments.values()}
+        total = sum(size for size, _ in sums.values())
+        self._done_bytes = 0
+
+        def segment(name: str) -> Stored:
+            stored = self._file(self._folders.segments, f"state/segments/{name}", name, sums[name])
+            with self._turn:
+                self._done_bytes += stored.bytes
+                self._progress(self._done_bytes, total)
+            return stored
+
+        with ThreadPoolExecutor(THREADS) as threads:
+            found += threads.map(segment, sorted(sums, reverse=True))
+        return found
+
+    def _file(self, source: Folder, path: str, name: str, told: FileSum | None) -> Stored:
+        """A file that is named once for all; not copied if a backup has it."""
+        held = self._by_path.get(path)
+        if held is None or (told is not None and (held.bytes, held.crc32) != told):
+            try:
+                size, crc32 = copy_file(source, name, self._target, name, told)
+            except FileNotFoundError:
+                raise _Gone(source.path(name)) from None
+            held = Stored(path, self._number, name, size, crc32)
+            with self._turn:
+                self._by_path[path] = held
+                self.written.add(name)
+        return held
+
+    def _note(self, path: str, content: bytes) -> Stored:
+        """A small file, whose name may have been used for something else before: stored by its content."""
+        name = hashlib.sha256(content).hexdigest()
+        held = self._notes.get(name)
+        if held is None:
+            self._target.write(name, lambda sink: sink.write(content))
+            held = Stored(path, self._number, name, len(content), zlib.crc32(content))
+            self._notes[name] = held
+            self.written.add(name)
+        return Stored(path, held.number, name, held.bytes, held.crc32)
+
+    def _log(self, table: FileTable) -> Iterator[Stored]:
+        """The version as a snapshot, and what keeps names taken: its own, those of claims, and version 0."""
+        manifest = table.manifest
+        alone = replace(manifest, kept_from=manifest.version)  # earlier versions are not in the backup
+        content = seal({**alone.to_json(), **({"digest": table.digest} if manifest.version else {})})
+        yield self._note(f"state/snapshots/{version_name(manifest.version)}", content)
+        for number in sorted({manifest.version, *manifest.claims} - {0}):
+            name = version_name(number)
+            try:
+                yield self._note(f"state/versions/{name}", table.versions.read(name))
+            except FileNotFoundError:
+                if number == manifest.version and table.snapshots.exists(name):
+                    continue
+                raise _Gone(table.versions.path(name)) from None
+        if manifest.version and table.snapshots.exists(version_name(0)):
+            yield self._note(f"state/snapshots/{version_name(0)}", table.snapshots.read(version_name(0)))
+
+    def _waiting(self, manifest: Manifest) -> Iterator[Stored]:
+        """What waits for its delivery. What does not wait any more was delivered, though no version says so yet."""
+        folders = waiting_folders(self._folders, manifest.holder.waiting)
+        stays = self._folders.results.path() in manifest.holder.waiting  # until a version says so
+        for delivery in manifest.undelivered:
+            for name in (*delivery.results, *delivery.late_files):
+                stored = self._first(folders, name, delivery.sums.get(name))
+                if stored is not None:
+                    yield stored
+                elif stays and name in delivery.results:
+                    raise _Gone(self._folders.results.path(name))
+                elif not manifest.holder.waiting:
+                    self.unknown.add(name)
+
+    def _first(self, folders: Iterable[Folder], name: str, told: FileSum | None) -> Stored | None:
+        for folder in folders:
+            try:
+                return self._file(folder, f"state/results/{name}", name, told)
+            except _Gone:
+                continue
+        return None
+
+    def _spark(self, manifest: Manifest) -> list[Stored]:
+        """The notes from which Spark goes on after the last batch of this version."""
+        spark, batch = self._folders.spark, manifest.last_batch
+        paths = of_batch(list_notes(spark), batch)
+        if not paths:
+            return []
+        contents = read_notes(spark, paths)
+        if missing := [path for path in paths if path not in contents]:
+            raise _Gone(spark.path(missing[0]))
+        for path, _ in self._unfit(paths, contents, batch):
+            raise _Gone(spark.path(path))
+        for path, content in contents.items():
+            if (wrong := wrong_note(path, content, contents.get(checksums_of(path)))) and not path.endswith(".crc"):
+                raise ResourceError(
+                    f'the note "{path}" of Spark\'s is corrupt, and was not copied',
+                    detail=f"{spark.path(path)}: {wrong}.",
+                    hint="Restore both Spark's part of the checkpoint and ours from a backup that is whole.",
+                )
+        return [self._note(f"spark/{path}", content) for path, content in contents.items()]
+
+    def _unfit(self, paths: list[str], contents: Mapping[str, bytes], batch: int) -> Iterator[tuple[str, str]]:
+        yield from wrong_sequence(paths, batch)
+        last = f"{OFFSETS}/{max(numbers_in(paths, OFFSETS), default=-1)}"
+        if last in contents:
+            yield from unnoted(contents[last], paths)

@@ -1,0 +1,187 @@
+"""Makes a checkpoint from a backup. It is there when its snapshot is, which is written last.
+
+Until then there is a version without a snapshot, which a run refuses; so a restore that was killed is not taken for a
+checkpoint, nor for none. Every file is checked while it is copied.
+
+A restored checkpoint goes on from the version of the backup. What was delivered after that is computed and delivered
+once more, in files of other names. `delivered_since` finds those that are still where they were delivered to, by the
+batch in their names, and `set_aside` moves them to a folder that readers pass over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from watersmeet.errors import CheckpointError, ResourceError
+from watersmeet.state.backup.copying import copy_file
+from watersmeet.state.backup.index import BackupIndex, Stored
+from watersmeet.state.backup.store import BackupStore
+from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.head import write_head
+from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.syncing import sync_files
+from watersmeet.state.table import table_folders, version_name
+
+THREADS = 4
+SNAPSHOTS, VERSIONS = "state/snapshots", "state/versions"
+SET_ASIDE = "_set-aside"  # readers of a folder pass over names that begin with an underscore
+
+Progress = Callable[[int, int], None]  # bytes that were copied, and of how many
+
+
+def silent(done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+def choose(store: BackupStore, number: int | None) -> BackupIndex:
+    """The backup of this number, or the newest."""
+    if number is not None:
+        found = store.read(number)
+        if found is not None:
+            return found
+    whole = store.whole()
+    if not whole:
+        raise CheckpointError(
+            f'there is no backup in "{store.home.path()}"',
+            hint="Give the folder that watersmeet state backup was told to copy to.",
+        )
+    if number is not None:
+        raise CheckpointError(
+            f"there is no backup {number}",
+            detail=f"In {store.home.path()} there are {', '.join(str(index.number) for index in whole)}.",
+        )
+    return whole[-1]
+
+
+def restore(store: BackupStore, index: BackupIndex, folders: CheckpointFolders, progress: Progress = silent) -> None:
+    """Make the checkpoint that the backup is of at `folders`, where there is none."""
+    lock = CheckpointLock(folders.home)
+    lock.acquire()
+    try:
+        _refuse_existing(folders)
+        _restore(store, index, folders, progress)
+    finally:
+        lock.release()
+
+
+def _refuse_existing(folders: CheckpointFolders) -> None:
+    for folder in (folders.state, folders.spark):
+        if folder.names():
+            raise CheckpointError(
+                f'there is something already where the checkpoint is to be: "{folder.path()}"',
+                detail="A backup is restored to a folder without a checkpoint alone.",
+                hint="Stop its run, and move it away or remove it; or name another folder, and set checkpoint in [run] "
+                "to that.",
+            )
+
+
+def _restore(store: BackupStore, index: BackupIndex, folders: CheckpointFolders, progress: Progress) -> None:
+    first = [file for file in index.files if file.path.startswith(f"{VERSIONS}/")]
+    last = {file.path: file for file in index.files if file.path.startswith(f"{SNAPSHOTS}/")}
+    rest = [file for file in index.files if file not in first and file.path not in last]
+    made: dict[str, Folder] = {}
+    done = 0
+
+    def place(file: Stored) -> tuple[Folder, str]:
+        folder, _, name = file.path.rpartition("/")
+        if folder not in made:
+            made[folder] = folders.home.sub(folder)
+            made[folder].make()
+        return made[folder], name
+
+    def copy(file: Stored) -> Stored:
+        folder, name = place(file)
+        try:
+            copy_file(store.files(file.number), file.name, folder, name, (file.bytes, file.crc32))
+        except FileNotFoundError as error:
+            raise ResourceError(
+                f'the file "{file.name}" of backup {index.number} is missing',
+                detail=f"Looked for {error.filename}.",
+                hint="Remove what was restored so far, and restore an earlier backup with --number.",
+            ) from None
+        return file
+
+    def copy_all(files: Sequence[Stored]) -> None:
+        nonlocal done
+        for file in files:
+            place(file)  # one after the other: two threads may need the same folder
+        with ThreadPoolExecutor(THREADS) as threads:
+            for file in threads.map(copy, files):
+                done += file.bytes
+                progress(done, index.bytes)
+        sync_files(_by_folder(files, made))
+
+    for folder in (*table_folders(folders.state), folders.segments, folders.file_lists):
+        folder.make()
+    copy_all(first)
+    copy_all(rest)
+    # The version itself, and only then the one that is there for its name.
+    newest = f"{SNAPSHOTS}/{version_name(index.version)}"
+    copy_all([last[newest]])
+    if index.digest is not None:
+        write_head(folders.state, index.version, index.digest)
+    copy_all([file for path, file in last.items() if path != newest])
+
+
+def _by_folder(files: Sequence[Stored], made: Mapping[str, Folder]) -> dict[Folder, list[str]]:
+    found: dict[Folder, list[str]] = {}
+    for file in files:
+        folder, _, name = file.path.rpartition("/")
+        found.setdefault(made[folder], []).append(name)
+    return found
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Files that were delivered to a folder after a backup was made, and will be delivered once more."""
+
+    folder: Folder
+    names: tuple[str, ...]
+
+
+_RESULT = re.compile(r"(?:part-(\d{8,})-\d{4,}|late-.*-(\d{8,}))(?:-([0-9a-f]{12}))?-e\d+-[0-9a-f]{16}\.parquet")
+
+
+def batch_of(name: str, owner: str = "") -> int | None:
+    """The batch that a delivered file is of; None if it is none of ours, or of another checkpoint than `owner`.
+
+    >>> [batch_of(f"{name}-e1-0123456789abcdef.parquet") for name in ("part-00000012-0003", "late-A-00000007")]
+    [12, 7]
+    >>> batch_of("part-00000-0c2f-c000.snappy.parquet")
+    """
+    found = _RESULT.fullmatch(name)
+    return None if found is None or (found[3] or owner) != owner else int(found[1] or found[2])
+
+
+def delivered_since(index: BackupIndex, near: Folder) -> list[Delivered]:
+    """The files of later batches than that of the backup, in the folders that its results were delivered to."""
+    found = []
+    for waiting in index.outputs:
+        folder = near.elsewhere(waiting.rpartition("/")[0])
+        names = [name for name in folder.names() if _is_later(name, index)]
+        found += [Delivered(folder, tuple(names))] if names else []
+    return found
+
+
+def _is_later(name: str, index: BackupIndex) -> bool:
+    """Whether a file that was delivered is of a later batch, or of a later merge after the same batch."""
+    batch = batch_of(name, index.owner)
+    if batch is None or index.results is None:
+        return batch is not None and batch > index.batch
+    return batch > index.batch or (batch == index.batch and name not in index.results)
+
+
+def set_aside(delivered: Sequence[Delivered], index: BackupIndex) -> list[Folder]:
+    """Move these files to folders that readers pass over, beside them."""
+    folders = []
+    for entry in delivered:
+        aside = entry.folder.sub(f"{SET_ASIDE}-{index.number:08d}")
+        aside.make()
+        entry.folder.move_out(entry.names, aside)
+        sync_files({aside: (), entry.folder: ()})
+        folders.append(aside)
+    return folders
