@@ -36,6 +36,16 @@ POINTS = (
     "after-collect-garbage",
 )
 
+# Of a rollback, beside those of its commit; see `runtime/rollback.py`.
+ROLLBACK_POINTS = (
+    "before-withdrawal",
+    "in-withdrawal",
+    "after-withdrawal",
+    "before-spark-goes-back",
+    "in-spark-goes-back",
+    "after-spark-goes-back",
+)
+
 VARIABLE = "WATERSMEET_FAULT"
 _reached: dict[str, int] = {}
 

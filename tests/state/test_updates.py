@@ -23,7 +23,16 @@ from watersmeet.plan.spec import FilterSpec, JoinSpec, PlanSpec, VisitSpec
 from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.epochs import Holder
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, QueryIdentity, StreamProgress, Track
+from watersmeet.state.manifest import (
+    BatchRecord,
+    Delivery,
+    Learned,
+    Manifest,
+    QueryIdentity,
+    StreamProgress,
+    Track,
+    Withdrawal,
+)
 from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, Table
@@ -37,9 +46,11 @@ from watersmeet.state.updates import (
     CoolGroups,
     CutRange,
     FinishBatch,
+    GoBack,
     Learn,
     ListFiles,
     MarkDelivered,
+    MarkWithdrawn,
     NameCheckpoint,
     ObserveBatch,
     ObserveGroups,
@@ -84,6 +95,8 @@ EXAMPLES: tuple[Update, ...] = (
     NameCheckpoint("0123456789ab"),
     SetPlacement(Placement(3, GROUPS, {Partitioning("k0"): (0, 0, 1, 1, 2, 2, 2, 2)})),
     SetRetention(Retention(7, None)),
+    GoBack(replace(EMPTY, version=3, kept_from=1), "aside", ("r0", "l1")),
+    MarkWithdrawn(),
     SetRetention(Retention(1, 3_600_000_000)),
     CutRange(Partitioning("k0"), 2, 5 << 60, (STATE,), {S: (3, 2)}, {J1: 0.25}),
     SetTracks(
@@ -142,6 +155,7 @@ def test_apply_leaves_the_manifest_as_it_was(update: Update) -> None:
         decisions=({"version": 0},),
         streams={"B": StreamProgress(1, 9, 0, (("x", 1), ("y", 2)), (("older.json", 1),))},
         undelivered=(Delivery(DeliveryId(0), 0, 0, ("r",)),),
+        withdrawals=(Withdrawal(7, 3, "aside", ("r",)),),
     )
     kept = before.to_json()
     kept_copy = copy.deepcopy(kept)

@@ -22,6 +22,7 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.runtime.clock import utc_text
 from watersmeet.runtime.outputs import Outputs
+from watersmeet.runtime.withdrawing import finish_rollbacks
 from watersmeet.state.epochs import FIRST_EPOCH, NOBODY, Holder, TakenOverError
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
@@ -35,7 +36,7 @@ from watersmeet.state.segment_files import FileSegments, MemorySegments, Segment
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
-from watersmeet.state.updates import NameCheckpoint, SetPlacement, SetRetention, Update
+from watersmeet.state.updates import MarkWithdrawn, NameCheckpoint, SetPlacement, SetRetention, Update
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
@@ -203,6 +204,9 @@ def hold(folders: CheckpointFolders, table: FileTable, outputs: Outputs, lock: C
         folder.make()
     outputs.adopt(table.manifest, folders.home)
     outputs.take_restored(table.manifest, folders.results)
+    if table.manifest.withdrawals:
+        table.sync_first(finish_rollbacks(folders, table.manifest, waiting))
+        table.commit([], [MarkWithdrawn()])
     segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)
     staying = tuple(folder for folder in waiting if folder == folders.results)
     checkpoint = Checkpoint(table, segments, waiting, lock, folders.file_lists, staying)

@@ -29,7 +29,10 @@ class FilesRead:
             self.add(stream, self._load(progress))
 
     def of(self, stream: str) -> Container[str]:
-        return self._names.get(stream, set())
+        return self.names(stream)
+
+    def names(self, stream: str) -> frozenset[str] | set[str]:
+        return self._names.get(stream, frozenset())
 
     def add(self, stream: str, files: Iterable[tuple[str, int]]) -> None:
         self._names.setdefault(stream, set()).update(name for name, _ in files)

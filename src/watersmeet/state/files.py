@@ -87,6 +87,12 @@ class Folder:
         root = for_spark(self.address).rstrip("/")
         return f"{root}/{name}" if name else root
 
+    @property
+    def parent(self) -> Folder:
+        """The folder that this one is in."""
+        base, question, options = self.address.partition("?") if not self.local else (self.address, "", "")
+        return Folder(f"{base.rstrip('/').rpartition('/')[0]}{question}{options}", None, self.durable)
+
     def sub(self, name: str, cache: str | None = None) -> Folder:
         """A folder in this one, as durable."""
         base, question, options = self.address.partition("?") if not self.local else (self.address, "", "")

@@ -137,6 +137,28 @@ class Delivery:
 
 
 @dataclass(frozen=True)
+class Withdrawal:
+    """What a rollback leaves to be done outside of the state: listed until it is known to be done, as deliveries are.
+
+    Results that were delivered since leave the output, and Spark's own notes go back. It may be repeated until batches
+    follow: no file ever gets the name of another.
+    """
+
+    version: int  # that went back
+    batch: int  # the last one that stands
+    how: str  # what becomes of the files: one of `WITHDRAWALS`
+    files: tuple[str, ...] = ()  # results and late rows, wherever they are by now
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Withdrawal:
+        return cls(**{**data, "files": checked_names(data["files"])})
+
+
+ASIDE, REMOVE, KEEP = "aside", "remove", "keep"
+WITHDRAWALS = (ASIDE, REMOVE, KEEP)
+
+
+@dataclass(frozen=True)
 class Learned:
     """What policies have learned: they keep nothing themselves, so that a restart forgets nothing."""
 
@@ -176,14 +198,17 @@ class Manifest:
     retention: Retention = Retention()  # noqa: RUF009 - frozen
     kept_from: int = 0  # the oldest version that could still be gone back to
     rows_ahead: int = 0
+    undone: tuple[tuple[int, int], ...] = ()  # the first and last of versions that a rollback went back behind
+    withdrawals: tuple[Withdrawal, ...] = ()  # not known to be done, the oldest first
 
     @property
     def epoch(self) -> int:
         return self.holder.epoch
 
     def can_go_back_to(self, version: int) -> bool:
-        """Whether all that an earlier version refers to is still there."""
-        return self.kept_from <= version < self.version
+        """Whether all that an earlier version refers to is still there, and its results have not been withdrawn."""
+        undone = any(first <= version <= last for first, last in self.undone)
+        return self.kept_from <= version < self.version and not undone
 
     @property
     def answering(self) -> Track:
@@ -240,6 +265,8 @@ class Manifest:
             "committed_us": self.committed_us,
             "retention": self.retention.to_json(),
             "kept_from": self.kept_from,
+            "undone": [list(entry) for entry in self.undone],
+            "withdrawals": [_flat(entry) for entry in self.withdrawals],
         }
 
     @classmethod
@@ -270,6 +297,8 @@ class Manifest:
             retention=Retention.from_json(data["retention"]) if "retention" in data else Retention(),
             kept_from=data.get("kept_from", kept_before(data["version"])),
             rows_ahead=data.get("rows_ahead", 0),
+            undone=tuple((first, last) for first, last in data.get("undone", ())),
+            withdrawals=tuple(map(Withdrawal.from_json, data.get("withdrawals", ()))),
         )
 
 

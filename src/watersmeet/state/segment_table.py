@@ -239,6 +239,15 @@ class SegmentDraft:
         segment = self._find(name)
         self._keep(segment, segment.without(groups))
 
+    def replace_all(self, table: SegmentTable) -> None:
+        """Have what another table has."""
+        self.files.subtract(segment.file for segment in self.finish().values())
+        self.files.update(segment.file for segment in table.values())
+        self._table, self._places = table, None
+        self._active.clear()
+        self._cold.clear()
+        self._emptied.clear()
+
     def turn_cold(self, segment: Segment, groups: tuple[GroupRange, ...], generation: Generation) -> None:
         """Move `groups` from an entry to one of their own, of a cold generation."""
         if intersect_ranges(segment.groups, groups):

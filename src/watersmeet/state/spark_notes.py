@@ -16,7 +16,9 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
+from watersmeet import faults
 from watersmeet.state.files import Folder
 
 METADATA, OFFSETS, COMMITS, SOURCES = "metadata", "offsets", "commits", "sources"
@@ -154,3 +156,94 @@ def checksums_of(path: str) -> str:
     """
     folder, slash, name = path.rpartition("/")
     return f"{folder}{slash}.{name}.crc"
+
+
+# --- going back ------------------------------------------------------------------------------------------------------
+
+COMPACT = ".compact"
+COMPACT_EVERY = 10  # notes of a file source, unless spark.sql.streaming.fileSource.log.compactInterval says otherwise
+
+
+def go_back(spark: Folder, batch: int, midway: str = "") -> list[Folder]:
+    """Let Spark's notes end with this batch (-1: before the first), so that it goes on after it; the folders changed.
+
+    Notes of file sources go back too: Spark would hand out again what later ones name, even files that were removed
+    since. Spark must not be running. May be repeated, and must be, if it was cut short. `midway` names a fault point.
+    """
+    paths = list_notes(spark)
+    ends = _source_ends(spark, batch)
+    changed = []
+    for folder in sorted({path.rpartition("/")[0] for path in paths if path.startswith(f"{SOURCES}/")}):
+        names = [path.rpartition("/")[2] for path in paths if path.startswith(f"{folder}/")]
+        notes = spark.sub(folder)
+        place = int(folder.rpartition("/")[2]) if folder.rpartition("/")[2].isdigit() else -1
+        end = ends.get(place, -1)
+        if end is not None and _is_of_files(notes, names):
+            _rebuild(notes, names, end)
+            changed += _cut(notes, names, end, midway)
+    for folder in (COMMITS, OFFSETS):
+        names = [path.rpartition("/")[2] for path in paths if path.startswith(f"{folder}/")]
+        changed += _cut(spark.sub(folder), names, batch, midway)
+    return changed
+
+
+def _source_ends(spark: Folder, batch: int) -> dict[int, int | None]:
+    """The last note of each file source that belongs to a batch; None for a source that goes by something else."""
+    if batch < 0:
+        return {}
+    ends: dict[int, int | None] = {}
+    for place, line in enumerate(spark.sub(OFFSETS).read(str(batch)).decode().split("\n")[2:]):
+        offset = None if line == _NO_OFFSET else json.loads(line)
+        ends[place] = -1 if offset is None else offset.get("logOffset") if isinstance(offset, dict) else None
+    return ends
+
+
+def _is_of_files(notes: Folder, names: Sequence[str]) -> bool:
+    """Whether these are notes of a file source: others keep things of their own there, which they need."""
+    return all(
+        "path" in entry and "batchId" in entry for name in names if name[0] != "." for entry in _entries(notes, name)
+    )
+
+
+def _entries(notes: Folder, name: str) -> list[dict[str, Any]]:
+    """The files that a note names; what is none of a file source gives entries that are empty."""
+    found = []
+    with suppress(FileNotFoundError):
+        for line in notes.read(name).decode(errors="replace").split("\n")[1:]:
+            entry: Any = None
+            with suppress(ValueError):
+                entry = json.loads(line) if line else None
+            if line:
+                found.append(entry if isinstance(entry, dict) else {})
+    return found
+
+
+def _rebuild(notes: Folder, names: Sequence[str], end: int) -> None:
+    """Have the notes that are read if `end` is the last one: the last compact one before it, and those since.
+
+    Spark may have deleted them after a later compact one, which holds all of them.
+    """
+    compact = sorted(number_of(name) for name in names if name[0] != "." and name.endswith(COMPACT))
+    later = [number for number in compact if number > end]
+    if not later:
+        return
+    every = compact[1] - compact[0] if len(compact) > 1 else compact[0] + 1
+    if len(compact) == 1 and every % COMPACT_EVERY == 0:
+        every = COMPACT_EVERY
+    first = (end + 1) // every * every - 1
+    entries = _entries(notes, f"{later[0]}{COMPACT}")
+    for number in range(max(first, 0), end + 1):
+        name = f"{number}{COMPACT}" if number == first else str(number)
+        if name not in names:
+            held = [e for e in entries if e["batchId"] == number or (number == first and e["batchId"] <= number)]
+            lines = ["v1", *(json.dumps(entry, separators=(",", ":")) for entry in held)]
+            notes.put_if_absent(name, "\n".join(lines).encode())
+
+
+def _cut(notes: Folder, names: Sequence[str], end: int, midway: str) -> list[Folder]:
+    """Delete the notes after `end`, the last ones first, each with its checksum."""
+    gone = sorted((name for name in names if number_of(name) > end), key=number_of, reverse=True)
+    for name in gone:
+        notes.delete(name)
+        faults.reach(midway)
+    return [notes] if gone else []

@@ -25,7 +25,7 @@ from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.smoothing import find_smoothing
 from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import CLAIMS_KEPT, Holder
-from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, StreamProgress, Track
+from watersmeet.state.manifest import BatchRecord, Delivery, Learned, Manifest, StreamProgress, Track, Withdrawal
 from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentDraft
 
@@ -111,6 +111,33 @@ class SetRetention:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SetRetention:
         return cls(Retention.from_json(data["retention"]))
+
+
+@dataclass(frozen=True)
+class GoBack:
+    """The state is again what it was at an earlier version; what is of the checkpoint and its runs stays as it is.
+
+    It holds all of that version, so that nothing that comes after depends on files of before. Results that were
+    delivered since are in `files`; `how` says what becomes of them (`Withdrawal`). Ids of deliveries go on: they only
+    grow.
+    """
+
+    to: Manifest
+    how: str
+    files: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GoBack:
+        return cls(Manifest.from_json(data["to"]), data["how"], checked_names(data["files"]))
+
+
+@dataclass(frozen=True)
+class MarkWithdrawn:
+    """What rollbacks up to now left to be done is done."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MarkWithdrawn:
+        return cls()
 
 
 @dataclass(frozen=True)
@@ -335,6 +362,8 @@ UPDATES: tuple[type[Update], ...] = (
     NameCheckpoint,
     SetPlacement,
     SetRetention,
+    GoBack,
+    MarkWithdrawn,
     CutRange,
     SetTracks,
     Rename,
@@ -414,6 +443,37 @@ def _(update: SetPlacement, draft: Draft) -> None:
 @apply.register
 def _(update: SetRetention, draft: Draft) -> None:
     draft.set(retention=update.retention)
+
+
+# What a rollback leaves as it is, and what it has said itself in the draft; all else goes back.
+_OF_THE_CHECKPOINT = (
+    *("version", "query", "id", "named_at", "holder", "claims", "next_delivery"),
+    *("committed_us", "retention", "kept_from", "undone", "withdrawals"),
+    *("segments", "streams", "figures", "undelivered", "decisions"),
+)
+
+
+@apply.register
+def _(update: GoBack, draft: Draft) -> None:
+    to = update.to
+    waiting = {entry.id for entry in draft.undelivered}
+    reason = f"rolled back to version {to.version}"
+    draft.segments.replace_all(to.segments)
+    draft.streams, draft.figures = dict(to.streams), dict(to.figures)
+    draft.undelivered = tuple(entry for entry in to.undelivered if entry.id in waiting)  # others are delivered by now
+    draft.decisions = [*to.decisions, {"decision": "GoBack", "reason": reason, "version": draft.version}]
+    undone = [entry for entry in draft.get("undone") if entry[1] >= draft.get("kept_from")]
+    withdrawal = Withdrawal(draft.version, to.last_batch, update.how, update.files)
+    draft.set(**{entry.name: getattr(to, entry.name) for entry in fields(to) if entry.name not in _OF_THE_CHECKPOINT})
+    draft.set(
+        undone=(*undone, (to.version + 1, draft.version - 1)),
+        withdrawals=(*draft.get("withdrawals"), withdrawal),
+    )
+
+
+@apply.register
+def _(update: MarkWithdrawn, draft: Draft) -> None:
+    draft.set(withdrawals=())
 
 
 @apply.register

@@ -1,0 +1,212 @@
+"""Goes back to an earlier version of a checkpoint, between two runs: one more version, with the contents of that one.
+
+Versions are never rewritten. The version that goes back also takes the checkpoint, as a run does with its first commit,
+so that a run which is asleep somewhere can commit nothing any more. Three things follow from it outside of the state:
+
+- Results that were delivered since leave the output: they are moved aside or removed, or stay there if that is asked
+  for, and then come a second time. First they are deleted from where results wait, so that nobody delivers them later.
+- Spark's own notes go back to the last batch that stands (`state/spark_notes.py`).
+- What the local runtime has read is in the state itself.
+
+The version lists what is to be done (`Withdrawal`). It is done at once, and done again by the next run before it does
+anything else, which notes down that it is done: so whatever dies, and wherever, there is the old state or the new one.
+
+Versions that a rollback went back behind cannot be gone to again: their results have been withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
+from watersmeet.runtime.checkpoint import this_run
+from watersmeet.runtime.clock import utc_us
+from watersmeet.runtime.withdrawing import target_of, waiting_folders
+from watersmeet.state.file_lists import FilesRead
+from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.segment_files import file_name
+from watersmeet.state.spark_notes import OFFSETS, list_notes, numbers_in
+from watersmeet.state.syncing import sync_files
+from watersmeet.state.table import FileTable, read_versions
+from watersmeet.state.updates import GoBack
+
+
+@dataclass(frozen=True)
+class StreamAgain:
+    """What of a stream is read again: rows, and, on the local runtime, files, some of which may have gone."""
+
+    rows: int
+    files: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """What it would be to go back: known before anybody is asked."""
+
+    to: Manifest
+    head: Manifest
+    undone: tuple[Delivery, ...]  # results that were committed since, the oldest first
+    again: Mapping[str, StreamAgain]
+    outputs: tuple[Folder, ...]  # that results and late rows are delivered to, as far as that is known
+    delivered: Mapping[Folder, tuple[str, ...]]  # files of theirs that lie there now
+    to_function: bool  # results were handed to a function of foreachBatch
+    on_spark: bool
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(name for entry in self.undone for name in (*entry.results, *entry.late_files))
+
+
+def look_ahead(folders: CheckpointFolders, version: int) -> Rollback:
+    """What a rollback would undo. Raises `CheckpointError` if it cannot be done; changes nothing."""
+    target, head, undone = _read(folders, version)
+    _check_there(folders, target)
+    notes = list_notes(folders.spark)
+    if notes:
+        _check_notes(notes, target.last_batch)
+    waiting = waiting_folders(head)
+    outputs = tuple(folder for folder in map(target_of, waiting) if folder is not None)
+    names = {name for entry in undone for name in (*entry.results, *entry.late_files)}
+    delivered = {}
+    for folder in outputs:
+        with suppress(WatersmeetError, OSError):  # which may be out of reach from here
+            delivered[folder] = tuple(sorted(names.intersection(folder.names())))
+    return Rollback(
+        target,
+        head,
+        undone,
+        _again(folders, target, head),
+        outputs,
+        {folder: found for folder, found in delivered.items() if found},
+        any(folder.path() == folders.results.path() for folder in waiting),
+        bool(notes),
+    )
+
+
+def roll_back(folders: CheckpointFolders, plan: Rollback, how: str) -> Manifest:
+    """Commit it, if the checkpoint is still as it was when `plan` was made. The lock must be held."""
+    table = FileTable.open(folders.state, utc_us)
+    assert table is not None, "it has been read before"
+
+    def check(table: FileTable) -> None:
+        if table.manifest.version != plan.head.version:
+            raise StateConflictError(
+                "the checkpoint has changed meanwhile",
+                detail=f"It is at version {table.manifest.version}, and was at {plan.head.version}: a run is at work.",
+                hint="Stop that run, and look again.",
+            )
+
+    sync_files(_needed(folders, plan.to))
+    holder = replace(this_run(), waiting=plan.head.holder.waiting)
+    table = table.claim(holder, lambda manifest: [GoBack(plan.to, how, plan.files)], check)
+    return table.manifest
+
+
+def _read(folders: CheckpointFolders, version: int) -> tuple[Manifest, Manifest, tuple[Delivery, ...]]:
+    """The version to go back to, the newest, and what was committed to be delivered between the two."""
+    target: Manifest | None = None
+    head: Manifest | None = None
+    by_version: list[tuple[int, Delivery]] = []
+    known: set[int] = set()
+    for manifest in read_versions(folders.state):
+        head = manifest
+        if manifest.version == version:
+            target = manifest
+        for entry in manifest.undelivered:
+            if target is not None and entry.id >= target.next_delivery and entry.id not in known:
+                known.add(entry.id)
+                by_version.append((manifest.version, entry))
+    if head is None:
+        raise CheckpointError(f'folder "{folders.home.path()}" holds no state')
+    if target is None or not head.can_go_back_to(version):
+        raise _refused(head, version)
+    gone = [number for first, last in head.undone for number in range(first, last + 1)]
+    return target, head, tuple(entry for number, entry in by_version if number not in set(gone))
+
+
+def _refused(head: Manifest, version: int) -> CheckpointError:
+    kept = [number for number in range(head.kept_from, head.version) if head.can_go_back_to(number)]
+    which = f"Those that it can be are {_ranges(kept)}." if kept else "There is none that it can be."
+    if version == head.version:
+        return CheckpointError(f"the checkpoint is at version {version}", detail=which)
+    if any(first <= version <= last for first, last in head.undone):
+        why = f"A rollback went back behind version {version}, and withdrew its results."
+        return CheckpointError(f"version {version} has been undone", detail=f"{why} {which}")
+    return CheckpointError(
+        f"version {version} cannot be gone back to",
+        detail=which,
+        hint="keep_versions and keep_for in [run] say how many are kept, and for how long.",
+    )
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """
+    >>> _ranges([3, 4, 5, 9])
+    '3 to 5, 9'
+    """
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in found)
+
+
+def _needed(folders: CheckpointFolders, manifest: Manifest) -> dict[Folder, set[str]]:
+    return {
+        folders.segments: {file_name(segment.file) for segment in manifest.segments.values()},
+        folders.file_lists: {name for entry in manifest.streams.values() for name, _ in entry.file_lists},
+    }
+
+
+def _check_there(folders: CheckpointFolders, target: Manifest) -> None:
+    for folder, names in _needed(folders, target).items():
+        if missing := sorted(names - set(folder.names() if names else ())):
+            raise ResourceError(
+                f"version {target.version} refers to a file that is missing",
+                detail=f"{folder.path(missing[0])}, and {len(missing) - 1} more."
+                if len(missing) > 1
+                else f"{folder.path(missing[0])}.",
+                hint="Look at the checkpoint with watersmeet state verify, or go back to another version.",
+            )
+
+
+def _check_notes(notes: Sequence[str], batch: int) -> None:
+    """Spark goes on from the notes of the last batch that stands, and of the one before."""
+    offsets = numbers_in(notes, OFFSETS)
+    missing = [number for number in (batch - 1, batch) if number >= 0 and number not in offsets]
+    if missing:
+        raise CheckpointError(
+            f"Spark has no note of batch {missing[0]} any more",
+            detail=f"To go on after batch {batch} it needs those of batches {max(0, batch - 1)} and {batch}; it has "
+            f"batches {_ranges(offsets) or 'none'}.",
+            hint="Go back to a later version. Spark keeps notes of as many batches as "
+            "spark.sql.streaming.minBatchesToRetain says, 100 by default.",
+        )
+
+
+def _again(folders: CheckpointFolders, target: Manifest, head: Manifest) -> dict[str, StreamAgain]:
+    then, now = FilesRead(folders.file_lists, target), FilesRead(folders.file_lists, head)
+    found = {}
+    for stream, progress in head.streams.items():
+        before = target.streams.get(stream)
+        files = sorted(now.names(stream) - then.names(stream))
+        gone = [name for name in files if name.startswith("/") and not Folder("/").exists(name[1:])]
+        rows = progress.rows - (0 if before is None else before.rows)
+        if rows or files:
+            found[stream] = StreamAgain(rows, tuple(files), tuple(gone))
+    return found
+
+
+def held_lock(folders: CheckpointFolders) -> CheckpointLock:
+    """The lock of a checkpoint that no run has now; to be released."""
+    lock = CheckpointLock(folders.home)
+    lock.acquire()
+    return lock

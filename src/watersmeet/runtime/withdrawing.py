@@ -1,0 +1,71 @@
+"""What a rollback leaves to be done outside of the state: results leave the output, and Spark's notes go back.
+
+`runtime/rollback.py` does it at once, and the next run again before it does anything else (`runtime/checkpoint.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from watersmeet import faults
+from watersmeet.runtime.outputs import WAITING
+from watersmeet.state.files import Folder
+from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.manifest import ASIDE, KEEP, REMOVE, Manifest, Withdrawal
+from watersmeet.state.spark_notes import go_back, list_notes
+
+SET_ASIDE = "_rolled-back"  # readers of parquet files pass over a folder that begins with an underscore
+HOW = {
+    ASIDE: f"moved to a folder {SET_ASIDE}-VERSION beside them, which readers pass over",
+    REMOVE: "deleted",
+    KEEP: "left where they are, so that their results will be there twice",
+}
+
+
+def finish_rollbacks(
+    folders: CheckpointFolders, manifest: Manifest, waiting: Iterable[Folder]
+) -> dict[Folder, tuple[str, ...]]:
+    """Do what rollbacks have left to be done; the folders that changed. To be repeated until it is noted down."""
+    changed: dict[Folder, tuple[str, ...]] = {}
+    places = list(waiting)
+    for withdrawal in manifest.withdrawals:
+        faults.reach("before-withdrawal")
+        for folder in places:
+            changed |= dict.fromkeys(_withdraw(withdrawal, folder), ())
+        faults.reach("after-withdrawal")
+        if list_notes(folders.spark):
+            faults.reach("before-spark-goes-back")
+            changed |= dict.fromkeys(go_back(folders.spark, withdrawal.batch, "in-spark-goes-back"), ())
+            faults.reach("after-spark-goes-back")
+    return changed
+
+
+def waiting_folders(manifest: Manifest) -> list[Folder]:
+    """Where results wait, as far as the last run that had any said so."""
+    return [Folder(address) for address in manifest.holder.waiting]
+
+
+def _withdraw(withdrawal: Withdrawal, waiting: Folder) -> list[Folder]:
+    """Take files out of an output; the folders that changed."""
+    # From here on nobody can deliver them any more, not even a run that was stopped in the middle of it.
+    waiting.delete_all([name for name in withdrawal.files if name in set(waiting.names())])
+    target = target_of(waiting)
+    if target is None or withdrawal.how == KEEP:
+        return []
+    there = sorted(set(withdrawal.files).intersection(target.names()))
+    if not there:
+        return []
+    if withdrawal.how == REMOVE:
+        for name in there:
+            target.delete(name)
+            faults.reach("in-withdrawal")
+        return [target]
+    aside = target.sub(f"{SET_ASIDE}-{withdrawal.version}")
+    aside.make()
+    target.move_out(there, aside, midway="in-withdrawal")
+    return [aside, target]
+
+
+def target_of(waiting: Folder) -> Folder | None:
+    """The folder that results are delivered to from there; None where a function gets them."""
+    return waiting.parent if waiting.path().rpartition("/")[2].startswith(f"{WAITING}-") else None
