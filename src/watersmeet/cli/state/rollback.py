@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from watersmeet.cli.state.checkpoint import add_checkpoint, batch_text, readable_versions
-from watersmeet.cli.terminal import tell, time_text
+from watersmeet.cli.terminal import tell
 from watersmeet.errors import CheckpointError, WatersmeetError
+from watersmeet.model.quantities import time_text
 from watersmeet.runtime.rollback import Rollback, held_lock, look_ahead, roll_back
 from watersmeet.runtime.withdrawing import HOW, SET_ASIDE, finish_rollbacks, waiting_folders
 from watersmeet.state.folders import CheckpointFolders
