@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from chaos.campaign import Outcome, Story, episodes, play
-from chaos.kinds import FAULTS, POINT_FAULTS, Kind
+from chaos.kinds import ALL_FAULTS, EPISODE_FAULTS, FAULTS, Kind
 from chaos.shapes import SHAPES, Shape
 from watersmeet.cli.main import run_parsed
 from watersmeet.cli.terminal import make_table, output_console
@@ -51,10 +51,10 @@ def make_parser() -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     if args.list:
         print("shapes:", ", ".join(shape.name for shape in SHAPES))
-        print("faults:", ", ".join(kind.name for kind in (*FAULTS, *POINT_FAULTS)))
+        print("faults:", ", ".join(kind.name for kind in ALL_FAULTS))
         return 0
     shapes = _chosen("shape", args.shape, SHAPES, SHAPES)
-    faults = _chosen("fault", args.fault, (*FAULTS, *POINT_FAULTS), FAULTS)
+    faults = _chosen("fault", args.fault, ALL_FAULTS, EPISODE_FAULTS if args.actions is None else FAULTS)
     stories: Iterable[Story]
     if args.actions is not None:
         count = args.seeds or 1

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +15,10 @@ import pytest
 
 from chaos.history import draw_episode, draw_history
 from chaos.judge import Tally, WrongError
-from chaos.kinds import FAULTS, ORDINARY, Kind, suits
+from chaos.kinds import FAULTS, ORDINARY, STORE_FAULTS, Kind, suits
 from chaos.shapes import Shape
 from chaos.world import DISK, Action, World
+from object_server import S3Proxy, s3_proxy, s3_server
 from small_disk import small_disk
 
 
@@ -36,6 +37,10 @@ class Story:
     def name(self) -> str:
         what = f"{self.actions:,} actions" if self.fault is None else self.fault.name
         return f"{self.shape.name}, {what}, seed {self.seed}"
+
+    @property
+    def on_store(self) -> bool:
+        return self.fault in STORE_FAULTS
 
     @property
     def command(self) -> str:
@@ -108,14 +113,14 @@ def play(
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     outcome = Outcome()
-    with _disk(folder / "disk") as resize:
+    with _disk(folder / "disk") as resize, _store() as proxy:
         for number, story in enumerate(stories):
             if seconds is not None and time.monotonic() - began > seconds:
                 break
             if resize is None and story.fault is not None and story.fault.name == "full-disk":
                 outcome.left_out.append(story.name)
                 continue
-            _play_one(story, folder, number, resize, outcome, tell)
+            _play_one(story, folder, number, resize, proxy() if story.on_store else None, outcome, tell)
             if outcome.stories % 100 == 0 or story.fault is None:
                 tell(f"{outcome.stories} played, {outcome.counts['actions']:,} actions, {len(outcome.failures)} wrong")
     outcome.seconds = time.monotonic() - began
@@ -127,11 +132,12 @@ def _play_one(
     folder: Path,
     number: int,
     resize: Callable[[str], None] | None,
+    proxy: S3Proxy | None,
     outcome: Outcome,
     tell: Callable[[str], None],
 ) -> None:
     home, inputs, journal = folder / "disk" / f"{number}", folder / f"in-{number}", folder / f"journal-{number}.jsonl"
-    world = World(story.shape, home, inputs, story.seed, resize)
+    world = World(story.shape, home, inputs, story.seed, resize, proxy)
     try:
         world.play(story.draw(), journal)
         world.check_tidy()
@@ -149,6 +155,20 @@ def _play_one(
         journal.unlink() if story.fault is not None else None
     outcome.add(story, world)
     shutil.rmtree(home)
+
+
+@contextmanager
+def _store() -> Iterator[Callable[[], S3Proxy]]:
+    """An S3 server with a proxy in front of it, started for the first who asks."""
+    with ExitStack() as stack:
+        started: list[S3Proxy] = []
+
+        def start() -> S3Proxy:
+            if not started:
+                started.append(stack.enter_context(s3_proxy(stack.enter_context(s3_server()))))
+            return started[0]
+
+        yield start
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from chaos.deaths import arrive
+from chaos.judge import WrongError
 from chaos.mortal import Blow
+from chaos.operations import look_through
 from chaos.shapes import Shape
 from chaos.world import World
 from small_disk import used_kilobytes
@@ -82,8 +84,11 @@ class FlipBit:
         path.write_bytes(rotten)
         world.mortal.forget_log()
         arrive(world)
+        report = look_through(world)
         world.excused += DAMAGE
         ended = world.run_to_end()
+        if ended != "ended" and report is not None and report.sound:
+            raise WrongError(f"verify found nothing wrong with {path.name}, and a run was refused: {ended}")
         _repair(path, bytes(rotten), sound)
         world.mortal.forget_log()
         world.came_to_pass(name)

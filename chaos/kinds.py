@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaos import deaths, disks, ordinary, rivals
+from chaos import deaths, disks, operations, ordinary, processes, rivals, stores
 from chaos.shapes import Shape
 from chaos.world import Action
 from watersmeet.faults import POINTS
@@ -24,6 +24,7 @@ ORDINARY: tuple[Kind, ...] = (
     Kind("wait", 6, ordinary.draw_wait),
     Kind("restart", 6, ordinary.draw_restart),
     Kind("settle", 2, ordinary.draw_settle),
+    Kind("verify", 1.5, operations.draw_verify),
 )
 
 FAULTS: tuple[Kind, ...] = (
@@ -41,6 +42,20 @@ FAULTS: tuple[Kind, ...] = (
 
 KINDS = (*ORDINARY, *FAULTS)
 
+# With real processes, for episodes: when a signal arrives is not drawn from the seed, so they do not repeat exactly.
+PROCESS_FAULTS: tuple[Kind, ...] = (
+    Kind("sigkill", 1, processes.draw_kill_process),
+    Kind("process-dies-at", 1, processes.draw_die_in_process),
+)
+
+# Of worlds on an object store; there nothing has a lock, and a takeover needs no pretence.
+STORE_FAULTS: tuple[Kind, ...] = (
+    Kind("store-fails", 1, stores.draw_fail_store),
+    Kind("store-sigkill", 1, processes.draw_kill_process),
+    Kind("store-dies-at", 1, processes.draw_die_in_process),
+    Kind("store-takeover", 1, rivals.draw_take_over),
+)
+
 
 def _dies_at(point: str) -> Kind:
     return Kind(f"dies-{point}", 0, lambda draw, shape: deaths.DieAt(point, draw.choice((1, 2, 3))))
@@ -50,8 +65,12 @@ def _dies_at(point: str) -> Kind:
 POINT_FAULTS: tuple[Kind, ...] = tuple(_dies_at(point) for point in POINTS)
 
 
+EPISODE_FAULTS = (*FAULTS, *PROCESS_FAULTS, *STORE_FAULTS)
+ALL_FAULTS = (*EPISODE_FAULTS, *POINT_FAULTS)
+
+
 def fault_named(name: str) -> Kind:
-    return next(kind for kind in (*FAULTS, *POINT_FAULTS) if kind.name == name)
+    return next(kind for kind in ALL_FAULTS if kind.name == name)
 
 
 def suits(kind: Kind, shape: Shape) -> bool:

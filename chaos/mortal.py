@@ -32,13 +32,11 @@ from watersmeet import faults
 from watersmeet.runtime import checkpoint, opening
 from watersmeet.runtime.local import executor
 from watersmeet.state import file_lists, syncing, table
-from watersmeet.state.epochs import FIRST_EPOCH, Holder
+from watersmeet.state.epochs import Holder
 
 # Snapshots, lists of files and looks through all files come often, so that histories have many of each.
 SOON: tuple[tuple[Any, str, int], ...] = (
     (table, "SNAPSHOT_EVERY", 4),
-    (table, "VERSIONS_KEPT", 2),
-    (table.FileTable, "versions_kept", 2),
     (file_lists, "LISTED", 3),
     (checkpoint, "LOOK_THROUGH_EVERY", 25),
 )
@@ -123,7 +121,11 @@ class Mortal:
         recorder.strike = self._operate
         recorder.dead = False
         self.recorder = recorder
-        known = Holder(FIRST_EPOCH, host="here", pid=1, since="2026-11-17 00:00:00 UTC")
+        this_run: Callable[..., Holder] = vars(opening)["this_run"]
+
+        def known(*arguments: Any) -> Holder:
+            return replace(this_run(*arguments), host="here", pid=1, since="2026-11-17 00:00:00 UTC")
+
         with ExitStack() as stack:
             for target, name, value in SOON:
                 stack.enter_context(mock.patch.object(target, name, value))
@@ -133,8 +135,8 @@ class Mortal:
             stack.enter_context(mock.patch.object(pq, "read_table", partial(pq.read_table, use_threads=False)))
             stack.enter_context(mock.patch.object(syncing, "_threads", InlineThreads))
             stack.enter_context(mock.patch.object(checkpoint, "time", SimpleNamespace(monotonic=self.clock.now)))
-            holder = partial(mock.patch.object, opening, "this_run")
-            stack.enter_context(holder(lambda: replace(known, run=self._uuid().hex)))
+            stack.enter_context(mock.patch.object(opening, "this_run", known))
+            stack.enter_context(mock.patch.object(opening, "utc_us", lambda: int(self.clock.now() * 1e6)))
             stack.enter_context(recorder.recording())
             yield
 

@@ -81,6 +81,7 @@ class Restart:
     spill: str | None = None
     merge: str | None = None
     max_files: int | None = None
+    keep_versions: int | None = None
     drain: bool | None = None
     running: ClassVar[bool] = False
 
@@ -93,7 +94,7 @@ class Restart:
 def draw_restart(draw: random.Random, shape: Shape) -> Restart:
     if draw.random() < 0.4:
         return Restart()
-    match draw.randrange(6):
+    match draw.randrange(7):
         case 0:
             return Restart(slots=draw.choice((1, 2, 3, 4)))
         case 1:
@@ -103,6 +104,8 @@ def draw_restart(draw: random.Random, shape: Shape) -> Restart:
         case 3:
             return Restart(merge=draw.choice(("state-manager", "off")))
         case 4:
+            return Restart(keep_versions=draw.choice((1, 2, 5, 10)))
+        case 5:
             return Restart(max_files=draw.choice((1, 2, 3)))
         case _:
             return Restart(drain=draw.random() < 0.5)

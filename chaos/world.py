@@ -26,6 +26,7 @@ from chaos.feed import Feed
 from chaos.judge import Judge, Tally, WrongError
 from chaos.mortal import Blow, Mortal
 from chaos.shapes import FILE_US, LATENESS_FILES, Shape
+from object_server import S3Proxy
 from power_loss import MODELS, Killed, put_back
 from watersmeet.config import Job, load_job
 from watersmeet.errors import InternalError, WatersmeetError
@@ -57,10 +58,16 @@ class Settings:
     spill: str = "global-output-penalty"
     merge: str = "state-manager"
     max_files: int = 1
+    keep_versions: int = 2
     drain: bool = False
 
     def overrides(self, streams: Iterable[str]) -> list[str]:
-        chosen = [f"run.slots={self.slots}", f"adapt.spill={self.spill}", f"adapt.merge={self.merge}"]
+        chosen = [
+            f"run.slots={self.slots}",
+            f"run.keep_versions={self.keep_versions}",
+            f"adapt.spill={self.spill}",
+            f"adapt.merge={self.merge}",
+        ]
         chosen += [f"run.memory={self.memory}"] if self.memory else []
         chosen += [f"streams.{name}.options.maxFilesPerTrigger={self.max_files}" for name in streams]
         return chosen
@@ -74,6 +81,26 @@ class Faults:
     fired: Counter[str] = field(default_factory=Counter)
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where a job has its checkpoint and its outputs: addresses."""
+
+    checkpoint: str
+    out: str
+    late: str
+    cache: str | None = None
+
+    @classmethod
+    def on_disk(cls, home: Path) -> Places:
+        return cls(str(home / "ck"), str(home / "out"), str(home / "late"))
+
+    @classmethod
+    def on_store(cls, proxy: S3Proxy, home: Path) -> Places:
+        bucket = proxy.bucket()
+        checkpoint, out, late = (proxy.address(f"{bucket}/{name}") for name in ("ck", "out", "late"))
+        return cls(checkpoint, out, late, str(home / "cache"))
+
+
 class World:
     def __init__(
         self,
@@ -82,10 +109,13 @@ class World:
         inputs: Path,
         seed: object,
         resize: Callable[[str], None] | None = None,
+        proxy: S3Proxy | None = None,
     ) -> None:
         self.shape = shape
         self.home = home / "run"
         self.home.mkdir(parents=True)
+        self.proxy = proxy  # of the object store that everything is on; None: all is in `home`
+        self.places = Places.on_disk(self.home) if proxy is None else Places.on_store(proxy, self.home)
         self.resize = resize  # of the disk that `home` is on, if that can be
         self.draw = random.Random(f"world {seed}")
         self.feed = Feed(shape, inputs)
@@ -93,7 +123,7 @@ class World:
         self.mortal = Mortal(self.home, seed)
         self.faults = Faults()
         self.counts: Counter[str] = Counter()  # of what went on: actions, runs, batches, spills, merges
-        self.judge = Judge(self.feed, Folder(str(self.home / "out")), Folder(str(self.home / "late")))
+        self.judge = Judge(self.feed, Folder(self.places.out), Folder(self.places.late))
         self.job_file = self.feed.folder / "job.toml"
         self.job_file.write_text(self._job_text())
         self.excused: list[str] = []  # errors that may end the run that is under way
@@ -236,6 +266,8 @@ class World:
 
     def settle(self, whole: bool = False) -> None:
         """Run to the end of what has arrived: now everything must have come, once."""
+        if self.proxy is not None:
+            self.proxy.accident = lambda method, path: None
         ended = self.run_to_end()
         if ended != "ended":
             raise WrongError(f"a run that nothing stood in the way of has {ended}")
@@ -252,10 +284,11 @@ class World:
         """After a start that collects: nothing lies about that no version kept refers to."""
         self.settle()
         self.settle()
-        state = self.home / "ck" / "state"
-        kept = list(read_versions(Folder(str(state))))[-2:]
+        state = Folder(self.places.checkpoint).sub("state")
+        *_, newest = versions = list(read_versions(state))
+        kept = [manifest for manifest in versions if manifest.version >= newest.kept_from]
         alive = {file_name(segment.file) for manifest in kept for segment in manifest.segments.values()}
-        found = {path.name for path in (state / "segments").iterdir()}
+        found = set(state.sub("segments").names())
         stray = found - alive
         stray |= {path.name for path in self.home.rglob("*") if ".tmp-" in path.name}
         stray |= {path.name for path in self.home.glob("*/_watersmeet*/*")}
@@ -273,7 +306,8 @@ class World:
                 f'lateness = "{LATENESS_FILES * FILE_US} microseconds"',
                 "options = { maxFilesPerTrigger = 1 }",
             ]
-        lines += ["[sink]", f'path = "{self.home}/out"', f'late = "{self.home}/late"']
-        lines += ["[run]", 'runtime = "local"', f'checkpoint = "{self.home}/ck"', f"groups = {GROUPS}"]
+        lines += ["[sink]", f'path = "{self.places.out}"', f'late = "{self.places.late}"']
+        lines += ["[run]", 'runtime = "local"', f'checkpoint = "{self.places.checkpoint}"', f"groups = {GROUPS}"]
+        lines += [f'cache = "{self.places.cache}"'] if self.places.cache else []
         lines += ["[adapt]", f'plan = "{self.shape.plan}"']
         return "\n".join(lines) + "\n"
