@@ -24,6 +24,7 @@ from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
+from watersmeet.model.intake import parse_limits
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.schema import normal_schema
@@ -247,6 +248,8 @@ class LocalQuery(_Explained):
         slots: int = DEFAULT_SLOTS,
         groups: int = DEFAULT_GROUPS,
         batch_rows: int | None = None,
+        max_batch_rows: int | str | None = None,
+        max_batch_bytes: int | str | None = None,
         memory: str | int | None = None,
         spill: str = DEFAULT_POLICY,
         report: Report = silent,
@@ -258,6 +261,8 @@ class LocalQuery(_Explained):
             slots=slots,
             groups=groups,
             batch_rows=batch_rows,
+            max_batch_rows=max_batch_rows,
+            max_batch_bytes=max_batch_bytes,
             memory=memory,
             spill=spill,
             report=report,
@@ -272,6 +277,8 @@ class LocalQuery(_Explained):
         slots: int = DEFAULT_SLOTS,
         groups: int = DEFAULT_GROUPS,
         batch_rows: int | None = None,
+        max_batch_rows: int | str | None = None,
+        max_batch_bytes: int | str | None = None,
         memory: str | int | None = None,
         spill: str = DEFAULT_POLICY,
         report: Report = silent,
@@ -280,12 +287,16 @@ class LocalQuery(_Explained):
         """The answer, a record batch at a time, as the input is read.
 
         A batch takes the next record batch of every stream; tables are cut into pieces of `batch_rows` rows (default:
-        one piece). `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond
-        it is spilled to a temporary folder, chosen by the policy `spill`, and what is owed is emitted at the end at the
-        latest. `report` is called with an event for each batch, as `watersmeet run --json` prints them.
+        one piece). One that has more than `max_batch_rows` rows or `max_batch_bytes` bytes (default: 128 MB; "off": no
+        limit) is joined in several batches, which changes no result: its watermark waits for the last of them.
+
+        `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond it is spilled
+        to a temporary folder, chosen by the policy `spill`, and what is owed is emitted at the end at the latest.
+        `report` is called with an event for each batch, as `watersmeet run --json` prints them.
         """
         check_slots(slots, groups)
         limit = MemorySettings(None if memory is None else parse_bytes(memory, "memory"), spill)
+        limits = parse_limits(max_batch_rows, max_batch_bytes).limits
         chosen = self._choose(plan)
         spec = spec_of(self.query, chosen.tree, chosen.orders, limit.watched)
         results = MemoryResults()
@@ -300,7 +311,7 @@ class LocalQuery(_Explained):
             run = LocalRun(physical, checkpoint, results, limit, report=report, clock=clock)
             stack.callback(run.close)
             sources: dict[str, LocalSource] = {
-                entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows))
+                entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows), limits)
                 for entry in self.query.inputs
             }
             for _ in run.batches(sources):

@@ -29,6 +29,7 @@ from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, ForcedStep, MemorySettings, parse_step
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema
+from watersmeet.model.intake import BatchSettings, parse_limits
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import microseconds, parse_bytes, parse_cores, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
@@ -42,7 +43,18 @@ from watersmeet.state.syncing import DURABILITIES
 # The keys of each section; "" is the top of the file, "streams.*" any one stream.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "": ("query", "streams", "sink", "run", "adapt", "spark", "stats"),
-    "streams.*": ("format", "path", "schema", "time", "lateness", "max_ahead", "ahead_of", "options"),
+    "streams.*": (
+        "format",
+        "path",
+        "schema",
+        "time",
+        "lateness",
+        "max_ahead",
+        "ahead_of",
+        "max_batch_rows",
+        "max_batch_bytes",
+        "options",
+    ),
     "sink": ("format", "path", "late", "existing"),
     "run": (
         "runtime",
@@ -56,6 +68,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "durability",
         "keep_versions",
         "keep_for",
+        "max_batch_rows",
+        "max_batch_bytes",
     ),
     "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     "stats": ("rates", "selectivity"),
@@ -85,6 +99,7 @@ class SourceConfig:
     lateness: timedelta = timedelta(0)
     max_ahead: timedelta | None = None
     ahead_of: str | None = None
+    batch: BatchSettings = BatchSettings()  # noqa: RUF009 - frozen
     options: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
 
 
@@ -112,6 +127,7 @@ class RunConfig:
     cache: str | None = None
     durability: str = DURABILITIES[0]
     retention: Retention = Retention()  # noqa: RUF009 - frozen
+    batch: BatchSettings = BatchSettings()  # noqa: RUF009 - frozen
 
     @property
     def limits(self) -> Limits:
@@ -269,7 +285,7 @@ def _read_job(data: dict[str, Any], origin: str) -> Job:
     job = Job(
         path=origin,
         query=query,
-        sources={name: _read_source(name, streams, run.runtime) for name in streams},
+        sources={name: _read_source(name, streams, run.runtime, run.batch) for name in streams},
         sink=_read_sink(_Section("sink", top.table("sink"))),
         run=run,
         adapt=_read_adapt(top.table("adapt")),
@@ -309,7 +325,7 @@ def _folder(path: str) -> str:
     return path.rstrip("/") if "://" in path else os.path.realpath(path)
 
 
-def _read_source(name: str, streams: Mapping[str, Any], runtime: str) -> SourceConfig:
+def _read_source(name: str, streams: Mapping[str, Any], runtime: str, of_all: BatchSettings) -> SourceConfig:
     if not isinstance(streams[name], dict):
         raise JobError(
             f'"{name}" in [streams] is {_kind(streams[name])}, not a section',
@@ -349,8 +365,14 @@ def _read_source(name: str, streams: Mapping[str, Any], runtime: str) -> SourceC
         lateness=timedelta(0) if lateness is None else parse_duration(lateness, f'lateness of stream "{name}"'),
         max_ahead=parse_max_ahead(section.text("max_ahead"), name),
         ahead_of=section.text("ahead_of"),
+        batch=_read_limits(section).over(of_all),
         options=_flatten(section.table("options"), f"options of [streams.{name}]"),
     )
+
+
+def _read_limits(section: _Section) -> BatchSettings:
+    rows, size = section.get("max_batch_rows", (int, str)), section.get("max_batch_bytes", (int, str))
+    return parse_limits(rows, size, f" in {section.where}")
 
 
 def _read_stats(section: _Section) -> Statistics:
@@ -396,6 +418,7 @@ def _read_run(section: _Section) -> RunConfig:
         cache=section.place("cache"),
         durability=section.choice("durability", DURABILITIES, RunConfig.durability),
         retention=read_retention(section.positive("keep_versions", VERSIONS_KEPT), section.text("keep_for")),
+        batch=_read_limits(section),
     )
     check_slots(run.slots, run.groups)
     if run.runtime == "spark" and run.checkpoint is None:

@@ -14,7 +14,7 @@ from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.state.expiry import expire
-from watersmeet.state.manifest import BatchRecord, Learned, Manifest
+from watersmeet.state.manifest import BatchRecord, Learned, Manifest, StreamProgress
 from watersmeet.state.table import AfterBatch, AtVersion
 from watersmeet.state.updates import (
     AddSegment,
@@ -90,6 +90,7 @@ def _advance(report: StreamReport) -> AdvanceStream:
         report.files,
         report.ignored_before_us,
         report.ahead,
+        report.intake,
     )
 
 
@@ -105,7 +106,7 @@ def _joins(tasks: Sequence[TaskReport]) -> dict[str, dict[str, int]]:
 
 def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequence[TaskReport]) -> Measured:
     """What this batch says about rates and selectivities."""
-    known = [progress.newest_us for progress in manifest.streams.values() if progress.newest_us is not None]
+    known = [time for progress in manifest.streams.values() if (time := progress.newest_read_us) is not None]
     begin = max(known) if known else min((r.oldest_us for r in streams if r.oldest_us is not None), default=None)
     end = max((report.newest_us for report in streams if report.newest_us is not None), default=None)
     rows: dict[str, float] = {}
@@ -142,7 +143,6 @@ def _watermarks_after(context: BatchContext, streams: Sequence[StreamReport]) ->
     lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in context.plan.query.inputs}
     marks = context.watermarks_us
     for report in streams:
-        if report.newest_us is not None:
-            mark = report.newest_us - lateness[report.stream]
-            marks[report.stream] = max(mark, before) if (before := marks[report.stream]) is not None else mark
+        before = context.manifest.streams.get(report.stream, StreamProgress())
+        marks[report.stream] = before.reach(report.newest_us, report.intake).watermark_us(lateness[report.stream])
     return marks

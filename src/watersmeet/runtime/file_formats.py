@@ -8,8 +8,9 @@ What text means is in `kernel/text_values.py`. This is its frame, the same here 
 - JSON: an object, or a list of objects, on each line. A field that is missing is NULL, of one that is there twice the
   last counts, fields without a column are passed over. Numbers are not read from text, but for decimals.
 
-A file that does not fit raises an error of Arrow or the system, or a ValueError that says where. Never reads a file in
-part, and never turns what does not fit into NULL.
+A file is read in pieces of bounded size, whole rows each, with the position that they begin at, from which another run
+can go on. One that does not fit raises an error of Arrow or the system, or a ValueError that says where, when that
+place is read. Never turns what does not fit into NULL.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import accumulate, chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,8 +36,10 @@ from watersmeet.errors import JobError
 from watersmeet.kernel.casting import cast
 from watersmeet.kernel.text_values import UnreadableText, from_text
 from watersmeet.lang.types import sql_type
+from watersmeet.model.intake import FilePosition
 
 Options = Mapping[str, Any]
+Piece = tuple[FilePosition, pa.Table]  # where it begins, and its rows
 
 # What makes Spark's readers mean the same. A job's own options come after these.
 SPARK_OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -53,41 +59,178 @@ SPARK_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 _BOM = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 1 << 20
+# What is read of a file at once: of Parquet, and of one with texts no more rows; of text, as it is in the file.
+_PIECE_BYTES = 32 << 20
+_PIECE_ROWS = 1 << 17
+_TEXT_BYTES = 16 << 20
 _WIDE = pa.decimal256(76, 38)
 
 
 class FileFormat(Protocol):
     options: frozenset[str]
 
-    def read(self, filesystem: Any, path: str, schema: pa.Schema, options: Options) -> pa.Table:
-        """The rows of a file; their columns may be in another order and type, or missing, and there may be more."""
+    def pieces(
+        self, filesystem: Any, path: str, schema: pa.Schema, options: Options, start: FilePosition
+    ) -> Iterator[Piece]:
+        """The rows of a file from `start` on, with where each piece begins.
+
+        Their columns may be in another order and type, or missing, and there may be more.
+        """
 
 
 class Parquet:
     options: frozenset[str] = frozenset()
 
-    def read(self, filesystem: Any, path: str, schema: pa.Schema, options: Options) -> pa.Table:
+    def pieces(
+        self, filesystem: Any, path: str, schema: pa.Schema, options: Options, start: FilePosition
+    ) -> Iterator[Piece]:
         with filesystem.open_input_file(path) as stream, pq.ParquetFile(stream) as file:
             present = [name for name in schema.names if name in file.schema_arrow.names]
-            return file.read(columns=present) if len(present) == len(schema.names) else file.read()
+            columns = present if len(present) == len(schema.names) else None
+            at_once = _rows_at_once(file.metadata, file.schema_arrow)
+            if not start.rows and file.metadata.num_rows <= at_once:
+                yield start, file.read(columns=columns)
+                return
+            groups = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+            begins = [end - rows for end, rows in zip(accumulate(groups), groups, strict=True)]
+            wanted = [group for group, begin in enumerate(begins) if begin + groups[group] > start.rows]
+            if not wanted:
+                return
+            position = FilePosition(begins[wanted[0]])
+            for batch in file.iter_batches(batch_size=at_once, row_groups=wanted, columns=columns):
+                yield from _from(start, position, pa.Table.from_batches([batch]))
+                position = position.after(batch.num_rows)
+
+
+def _rows_at_once(metadata: pq.FileMetaData, schema: pa.Schema) -> int:
+    """How many rows make a piece. How long texts are is not known: packed ones may be a fraction of their length."""
+    fixed = [field.type.bit_width for field in schema if _has_width(field.type)]
+    packed = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    width = max(1, sum(fixed) // 8, packed // max(1, metadata.num_rows))
+    return int(max(1, min(_PIECE_BYTES // width, _PIECE_BYTES if len(fixed) == len(schema) else _PIECE_ROWS)))
+
+
+def _has_width(kind: pa.DataType) -> bool:
+    try:
+        return bool(kind.bit_width)
+    except ValueError:
+        return False
 
 
 class Csv:
     options = frozenset({"header", "sep", "delimiter", "nullValue"})
 
-    def read(self, filesystem: Any, path: str, schema: pa.Schema, options: Options) -> pa.Table:
-        data, separator = read_bytes(filesystem, path), csv_separator(options)
-        names, begin = _csv_columns(data, schema, separator, options)
-        if not data[begin:].strip(b"\r\n"):
-            return schema.empty_table()
-        if b'"' in data:
-            _refuse_stray_quotes(data, separator)
-        texts = _csv_texts(pa.py_buffer(data).slice(begin), names, separator, ["", str(options.get("nullValue", ""))])
-        first_break = re.search(rb"\r\n?|\n", data)
-        if first_break and first_break[0] != b"\n" and b'"' in data:
-            texts = [pc.replace_substring(column, first_break[0].decode(), "\n") for column in texts]
-        arrays = [column_of_text(text, schema.field(name)) for name, text in zip(names, texts, strict=True)]
-        return pa.Table.from_arrays(arrays, names=names)
+    def pieces(
+        self, filesystem: Any, path: str, schema: pa.Schema, options: Options, start: FilePosition
+    ) -> Iterator[Piece]:
+        separator, nulls = csv_separator(options), ["", str(options.get("nullValue", ""))]
+        reading = text_blocks(filesystem, path, 0, _CsvRows(separator))
+        head = next(reading, b"")
+        names, begin = _csv_columns(head, schema, separator, options)
+        first_break = re.search(rb"\r\n?|\n", head)
+        odd_break = None if first_break is None or first_break[0] == b"\n" else first_break[0].decode()
+        if start.offset:
+            reading.close()
+            offset, rows, lines = start.offset, start.offset_rows, start.offset_lines
+            blocks: Iterator[bytes] = text_blocks(filesystem, path, offset, _CsvRows(separator))
+        else:
+            offset, rows, lines = begin, 0, _count_lines(head[:begin])
+            blocks = chain([head[begin:]], reading)
+        for data in blocks:
+            position = FilePosition(rows, offset, rows, lines)
+            table = schema.empty_table()
+            if data.strip(b"\r\n"):
+                if b'"' in data:
+                    _refuse_stray_quotes(data, separator, lines)
+                texts = _csv_texts(pa.py_buffer(data), names, separator, nulls)
+                if odd_break is not None and b'"' in data:
+                    texts = [pc.replace_substring(column, odd_break, "\n") for column in texts]
+                columns = zip(names, texts, strict=True)
+                arrays = [column_of_text(text, schema.field(name), rows) for name, text in columns]
+                table = pa.Table.from_arrays(arrays, names=names)
+            yield from _from(start, position, table)
+            offset, rows, lines = offset + len(data), rows + table.num_rows, lines + _count_lines(data)
+
+
+def _from(start: FilePosition, position: FilePosition, table: pa.Table) -> Iterator[Piece]:
+    """The rows of a piece that begins at `position`, less those before `start`."""
+    skipped = min(table.num_rows, max(0, start.rows - position.rows))
+    if skipped < table.num_rows:
+        yield position.after(skipped), table.slice(skipped)
+
+
+def _count_lines(data: bytes) -> int:
+    """The line breaks in whole lines."""
+    return data.count(b"\n") + (data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else 0)
+
+
+class LastRow(Protocol):
+    """Where the last whole row of the beginning of some text ends; 0 if there is none."""
+
+    def __call__(self, data: bytes) -> int: ...
+
+
+def text_blocks(filesystem: Any, path: str, offset: int, last_row: LastRow) -> Generator[bytes]:
+    """Text from `offset` on in blocks of whole rows, of some `_TEXT_BYTES` unless a row is longer."""
+    with _open_text(filesystem, path, offset) as stream:
+        data = b""
+        while more := stream.read(max(_TEXT_BYTES, len(data))):  # a row that is longer is looked through few times
+            data += more
+            if end := last_row(data[:-1] if data.endswith(b"\r") else data):  # a line feed may be to follow
+                yield data[:end]
+                data = data[end:]
+        if data:
+            yield data
+
+
+@contextmanager
+def _open_text(filesystem: Any, path: str, offset: int) -> Iterator[Any]:
+    """The content of a file from a byte on, unpacked if its name says that it is packed."""
+    if offset and not _is_packed(path):
+        with filesystem.open_input_file(path) as file:
+            file.seek(offset)
+            yield file
+        return
+    with filesystem.open_input_stream(path) as stream:
+        while offset:
+            read = len(stream.read(min(offset, _TEXT_BYTES)))
+            if not read:
+                raise ValueError("it is shorter than it was when a part of it was read")
+            offset -= read
+        yield stream
+
+
+def _is_packed(path: str) -> bool:
+    try:
+        pa.Codec.detect(path)
+    except (TypeError, ValueError):  # the first for names that say nothing
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _CsvRows:
+    """Where whole rows of a CSV file end: at line breaks that are not inside quotes."""
+
+    separator: str
+
+    def __call__(self, data: bytes) -> int:
+        last = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        if b'"' not in data[:last]:
+            return last
+        codes = np.frombuffer(data, np.uint8)
+        breaks = np.flatnonzero((codes == ord("\n")) | (codes == ord("\r")))
+        outside = breaks[np.searchsorted(np.flatnonzero(codes == ord('"')), breaks) % 2 == 0]
+        end = int(outside[-1]) + 1 if len(outside) else 0
+        if end and _quotes_in_pairs(data[:end], self.separator, 0):
+            return end
+        # A quote in the middle of text, or one that is astray.
+        sep = re.escape(self.separator.encode())
+        value = _csv_value(sep)
+        row = rb"(?:(?:%s)?%s)*+(?:%s)?(?:\r\n|\n|\r)" % (value, sep, value)
+        found = re.compile(rb"(?:%s)*+" % row).match(data, len(_BOM) if data.startswith(_BOM) else 0)
+        assert found is not None, "it matches nothing, too"
+        return found.end()
 
 
 def _csv_columns(data: bytes, schema: pa.Schema, separator: str, options: Options) -> tuple[list[str], int]:
@@ -129,17 +272,20 @@ def csv_separator(options: Options) -> str:
     return separator
 
 
-def _refuse_stray_quotes(data: bytes, separator: str) -> None:
-    """Arrow would go on after a quote that is closed too soon, and Spark would begin anew."""
+def _csv_value(separator: bytes) -> bytes:
+    return rb'"(?:[^"]++|"")*+"|[^"%s\r\n][^%s\r\n]*+' % (separator, separator)
+
+
+def _refuse_stray_quotes(data: bytes, separator: str, lines: int) -> None:
+    """Arrow would go on after a quote that is closed too soon, and Spark would begin anew. `lines` stand before."""
     begin = len(_BOM) if data.startswith(_BOM) else 0
     if _quotes_in_pairs(data, separator, begin):
         return
     sep = re.escape(separator.encode())
-    value = rb'"(?:[^"]++|"")*+"|[^"%s\r\n][^%s\r\n]*+' % (sep, sep)
-    found = re.compile(rb"(?:(?:%s)?(?:%s|\r\n|\n|\r|\Z))*+" % (value, sep)).match(data, begin)
+    found = re.compile(rb"(?:(?:%s)?(?:%s|\r\n|\n|\r|\Z))*+" % (_csv_value(sep), sep)).match(data, begin)
     assert found is not None, "it matches nothing, too"
     if found.end() < len(data):
-        line = len(re.findall(rb"\r\n|\n|\r", data[: found.end()])) + 1
+        line = lines + _count_lines(data[: found.end()]) + 1
         raise ValueError(f"line {line}: a quote is not closed at the end of a value, or not at all")
 
 
@@ -186,14 +332,24 @@ def _csv_texts(data: pa.Buffer, names: list[str], separator: str, nulls: list[st
 class Json:
     options: frozenset[str] = frozenset()
 
-    def read(self, filesystem: Any, path: str, schema: pa.Schema, options: Options) -> pa.Table:
-        data = read_bytes(filesystem, path)
-        if not data.removeprefix(_BOM).strip():
-            return schema.empty_table()
-        try:
-            return _read_usual_json(data, schema)
-        except ValueError:  # Arrow's errors among them: less usual, or wrong
-            return _read_any_json(data, schema)
+    def pieces(
+        self, filesystem: Any, path: str, schema: pa.Schema, options: Options, start: FilePosition
+    ) -> Iterator[Piece]:
+        offset, rows, lines = start.offset, start.offset_rows, start.offset_lines
+        for data in text_blocks(filesystem, path, offset, _last_line):
+            position = FilePosition(rows, offset, rows, lines)
+            table = schema.empty_table()
+            if data.removeprefix(_BOM).strip():
+                try:
+                    table = _read_usual_json(data, schema)
+                except ValueError:  # Arrow's errors among them: less usual, or wrong
+                    table = _read_any_json(data, schema, lines)
+            yield from _from(start, position, table)
+            offset, rows, lines = offset + len(data), rows + table.num_rows, lines + _count_lines(data)
+
+
+def _last_line(data: bytes) -> int:
+    return data.rfind(b"\n") + 1
 
 
 _NULL_FOR_AN_OBJECT = re.compile(rb"(?:\A|[\n\r}])[ \t]*+null")
@@ -236,11 +392,11 @@ class _Number(str):
     """A number as it stands in the file."""
 
 
-def _read_any_json(data: bytes, schema: pa.Schema) -> pa.Table:
+def _read_any_json(data: bytes, schema: pa.Schema, lines_before: int) -> pa.Table:
     """Object by object: what Arrow's reader refuses and Spark's does not, and errors that name the line."""
     lines: list[int] = []
     columns: list[list[str | None]] = [[] for _ in schema]
-    for number, line in enumerate(data.removeprefix(_BOM).splitlines(), 1):
+    for number, line in enumerate(data.removeprefix(_BOM).splitlines(), lines_before + 1):
         if not line.strip():
             continue
         for row in _json_objects(line, number):
@@ -305,12 +461,14 @@ def read_bytes(filesystem: Any, path: str, at_most: int | None = None) -> bytes:
         return stream.read(at_most)  # type: ignore[no-any-return]
 
 
-def column_of_text(texts: pa.Array, field: pa.Field) -> pa.Array:
-    """A column from text; a ValueError that names the row where it does not fit."""
+def column_of_text(texts: pa.Array, field: pa.Field, rows: int = 0) -> pa.Array:
+    """A column from text, which `rows` stand before; a ValueError that names the row where it does not fit."""
     try:
         return from_text(texts, field.type)
     except UnreadableText as error:
-        raise ValueError(_misfit(f"row {error.row + 1}", field, json.dumps(error.text, ensure_ascii=False))) from None
+        raise ValueError(
+            _misfit(f"row {rows + error.row + 1}", field, json.dumps(error.text, ensure_ascii=False))
+        ) from None
 
 
 def _misfit(where: str, field: pa.Field, what: str) -> str:

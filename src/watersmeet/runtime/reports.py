@@ -6,12 +6,13 @@ On Spark reports travel as JSON; the local executor hands them over as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName, SegmentId
+from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.statistics import PairCounts
@@ -32,6 +33,7 @@ class StreamReport:
     sums: Mapping[str, FileSum] = field(default_factory=dict)  # of the files with late rows, and those ahead
     ahead: int = 0
     furthest_us: int | None = None  # the largest event time of rows that are ahead
+    intake: UnfinishedIntake | None = None  # what these rows are a part of, if more of it is to come
 
     def plus(self, other: StreamReport) -> StreamReport:
         """Both parts together."""
@@ -50,15 +52,24 @@ class StreamReport:
             sums={**self.sums, **other.sums},
             ahead=self.ahead + other.ahead,
             furthest_us=max(furthest, default=None),
+            intake=self.intake or other.intake,
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {**values, "intake": None if self.intake is None else asdict(self.intake)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamReport:
-        files = tuple((name, time) for name, time in data["files"])
-        return cls(**{**data, "late_files": tuple(data["late_files"]), "files": files, "sums": sums_from_json(data)})
+        return cls(
+            **{
+                **data,
+                "late_files": tuple(data["late_files"]),
+                "files": tuple((name, time) for name, time in data["files"]),
+                "sums": sums_from_json(data),
+                "intake": UnfinishedIntake.from_json(data["intake"]),
+            }
+        )
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,15 @@ makes the next one from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from watersmeet.model.file_names import checked_name, checked_names
 from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupFigures
 from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName
+from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
@@ -58,7 +59,8 @@ class StreamProgress:
 
     Of its rows, `late` were late and `ahead` were ahead; the times of those that are ahead do not count.
     The names of files, with the times that they were modified, are in `file_lists`, which lie beside the segments, and
-    of the last ones in `files`. Files that were modified before `ignored_before_us` are passed over from now on.
+    of the last ones in `files`. Files that were modified before `ignored_before_us` are passed over from now on. Of
+    `intake`, a part was read, and its event times do not count yet.
     """
 
     newest_us: int | None = None
@@ -68,13 +70,29 @@ class StreamProgress:
     file_lists: tuple[tuple[str, int], ...] = ()  # the name of each list, and how many files it names
     ignored_before_us: int = 0
     ahead: int = 0
+    intake: UnfinishedIntake | None = None
+
+    def reach(self, newest_us: int | None, intake: UnfinishedIntake | None) -> StreamProgress:
+        """With rows up to `newest_us` read, which `intake` is still to follow, or which are the last of theirs."""
+        read = [self.intake.newest_us if self.intake is not None else None, newest_us]
+        if intake is not None:
+            return replace(self, intake=replace(intake, newest_us=_latest(read)))
+        return replace(self, newest_us=_latest([self.newest_us, *read]), intake=None)
+
+    @property
+    def newest_read_us(self) -> int | None:
+        """The largest event time seen, of an intake too that is not yet at its end."""
+        return _latest([self.newest_us, None if self.intake is None else self.intake.newest_us])
 
     def watermark_us(self, lateness_us: int) -> int | None:
         return None if self.newest_us is None else self.newest_us - lateness_us
 
+    def to_json(self) -> dict[str, Any]:
+        return {**_flat(self), "intake": None if self.intake is None else asdict(self.intake)}
+
     @property
     def reads_files(self) -> bool:
-        return bool(self.files or self.file_lists)
+        return bool(self.files or self.file_lists or self.intake)
 
     @property
     def file_count(self) -> int:
@@ -82,12 +100,12 @@ class StreamProgress:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamProgress:
-        files = tuple((name, time) for name, time in data["files"])
         return cls(
             **{
                 **data,
-                "files": files,
+                "files": tuple((name, time) for name, time in data["files"]),
                 "file_lists": tuple((checked_name(name), count) for name, count in data["file_lists"]),
+                "intake": UnfinishedIntake.from_json(data.get("intake")),  # earlier manifests had none
             }
         )
 
@@ -246,7 +264,7 @@ class Manifest:
             "tracks": [track.to_json() for track in self.tracks],
             "placement": self.placement.to_json(),
             "segments": [segment.to_json() for segment in self.segments.values()],
-            "streams": {name: _flat(progress) for name, progress in self.streams.items()},
+            "streams": {name: progress.to_json() for name, progress in self.streams.items()},
             "batch": None if self.batch is None else asdict(self.batch),
             "undelivered": [_flat(entry) for entry in self.undelivered],
             "next_delivery": self.next_delivery,
@@ -310,3 +328,7 @@ def kept_before(version: int) -> int:
 def _flat(value: Any) -> dict[str, Any]:
     """The fields of a dataclass that holds plain values: as `asdict`, without copying them."""
     return {entry.name: getattr(value, entry.name) for entry in fields(value)}
+
+
+def _latest(times: Iterable[int | None]) -> int | None:
+    return max((time for time in times if time is not None), default=None)

@@ -19,6 +19,7 @@ from watersmeet.model.file_names import checked_name, checked_names
 from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.ids import LIVE, DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
+from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, expand_ranges
 from watersmeet.model.segments import Segment, ranges_from_json
@@ -243,6 +244,7 @@ class AdvanceStream:
     but for those ahead.
 
     They came from `files`, each with the time that it was modified; those before `ignored_before_us` are passed over.
+    `intake` is what they are a part of, if it is not yet at its end.
     """
 
     stream: str
@@ -252,10 +254,12 @@ class AdvanceStream:
     files: tuple[tuple[str, int], ...] = ()
     ignored_before_us: int = 0
     ahead: int = 0
+    intake: UnfinishedIntake | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AdvanceStream:
-        return cls(**{**data, "files": tuple((name, time) for name, time in data["files"])})
+        files = tuple((name, time) for name, time in data["files"])
+        return cls(**{**data, "files": files, "intake": UnfinishedIntake.from_json(data.get("intake"))})
 
 
 @dataclass(frozen=True)
@@ -541,10 +545,8 @@ def _(update: CoolGroups, draft: Draft) -> None:
 @apply.register
 def _(update: AdvanceStream, draft: Draft) -> None:
     before = draft.streams.get(update.stream, StreamProgress())
-    known = [time for time in (before.newest_us, update.newest_us) if time is not None]
     draft.streams[update.stream] = replace(
-        before,
-        newest_us=max(known, default=None),
+        before.reach(update.newest_us, update.intake),
         rows=before.rows + update.rows,
         late=before.late + update.late,
         files=before.files + update.files,

@@ -75,5 +75,5 @@ def _open_sources(job: Job, query: Query) -> dict[str, FileSource]:
     for stream in {entry.stream.name: entry.stream for entry in query.inputs}.values():
         source = job.sources[stream.name]
         assert source.path is not None, "the job file was checked"
-        sources[stream.name] = FileSource(stream, source.path, source.format, source.options)
+        sources[stream.name] = FileSource(stream, source.path, source.format, source.options, source.batch.limits)
     return sources

@@ -30,8 +30,7 @@ def run_batches(
     ended = False
     while not stopped():
         started = clock.now()
-        files = driver.checkpoint.files
-        pulled = {name: batch for name, source in sources.items() if (batch := source.pull(files.of(name))) is not None}
+        pulled = _pull(driver, sources)
         if pulled:
             yield driver.run_batch(pulled)
         elif trigger is None:
@@ -44,3 +43,14 @@ def run_batches(
     while drain and driver.drain_step(ended):
         yield driver.manifest
     driver.end()
+
+
+def _pull(driver: Driver[SourceBatches], sources: Mapping[str, LocalSource]) -> SourceBatches:
+    """What the sources have for the next batch."""
+    streams, files = driver.manifest.streams, driver.checkpoint.files
+    pulled = {}
+    for name, source in sources.items():
+        intake = streams[name].intake if name in streams else None
+        if (batch := source.pull(files.of(name), intake)) is not None:
+            pulled[name] = batch
+    return pulled

@@ -1,23 +1,25 @@
 """Sources of the local runtime: where each batch's rows of a stream come from.
 
 A source gives rows a batch at a time; None means that there is nothing now. Which files were read is in the manifest,
-and a file source goes on after them. It remembers the files that it has found and not yet given, so that the folder is
-listed again when those are used up, and not for every batch.
+and how far one was read that a batch took a part of; a file source goes on after that. It remembers the files that it
+has found and not yet given, so that the folder is listed again when those are used up, and not for every batch.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet.errors import InputError, JobError, did_you_mean
+from watersmeet.model.intake import NO_LIMITS, BatchLimits, FilePosition, UnfinishedIntake
 from watersmeet.model.schema import conform
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import FORMATS, column_of_text, csv_header, csv_separator, read_bytes
@@ -36,77 +38,146 @@ __all__ = ["FileSource", "LocalSource", "RowsSource", "SourceBatch", "known_befo
 
 @dataclass(frozen=True)
 class SourceBatch:
-    """The rows of one batch of one stream, and the files that they came from, by their whole addresses.
+    """The rows of one batch of one stream, and the files that are now read to their end, by their whole addresses.
 
     `modified_us` are the files' times, in the same order. From this batch on, the source passes over files that were
     modified before `ignored_before_us`: whoever keeps a list of the files that were read may drop those from it, if a
-    source made later is told.
+    source made later is told. `intake` is what the rows are a part of, if there is more of it.
     """
 
     rows: list[pa.RecordBatch]
     files: tuple[str, ...] = ()
     modified_us: tuple[int, ...] = ()
     ignored_before_us: int = 0
+    intake: UnfinishedIntake | None = None
 
 
 class LocalSource(Protocol):
-    def pull(self, done: Container[str]) -> SourceBatch | None:
-        """The next batch; `done` has the files that earlier batches read. None if there is nothing now."""
+    def pull(self, done: Container[str], intake: UnfinishedIntake | None = None) -> SourceBatch | None:
+        """The next batch; `done` has the files that earlier batches read, `intake` what the last one left of its own.
+
+        None if there is nothing now.
+        """
 
 
 class RowsSource:
-    """Record batches from memory, or from any iterable: each becomes (part of) one batch."""
+    """Record batches from memory, or from any iterable: each is an intake, of one batch if it is not too large."""
 
-    def __init__(self, stream: Stream, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, stream: Stream, batches: Iterable[pa.RecordBatch], limits: BatchLimits = NO_LIMITS) -> None:
         self._stream = stream
         self._batches: Iterator[pa.RecordBatch] = iter(batches)
+        self._limits = limits
+        self._rest: pa.RecordBatch | None = None
 
-    def pull(self, done: Container[str]) -> SourceBatch | None:
-        batch = next(self._batches, None)
-        return None if batch is None else SourceBatch([conform(batch, self._stream.schema, self._stream.name)])
+    def pull(self, done: Container[str], intake: UnfinishedIntake | None = None) -> SourceBatch | None:
+        batch = self._rest if self._rest is not None else next(self._batches, None)
+        if batch is None:
+            return None
+        room = Room(self._limits)
+        taken = room.take(batch)
+        left = batch.slice(taken.num_rows)
+        self._rest = left if left.num_rows else None
+        rows = [conform(taken, self._stream.schema, self._stream.name)]
+        return SourceBatch(rows, intake=None if self._rest is None else UnfinishedIntake())
 
 
 class FileSource:
-    """A folder of files, in order of modification time; at most `maxFilesPerTrigger` of them a batch.
+    """A folder of files, in order of modification time; at most `maxFilesPerTrigger` of them are an intake.
 
     Files that are older than the newest one given by more than `maxFileAge` are passed over, if they come that late.
     `ignored_before_us` is that bound; whoever goes on with an earlier run sets it as that one has left it. A file that
-    goes away before it is read is an error, as on Spark; the next run does not find it, and goes on.
+    goes away before it is read is an error, as on Spark; the next run does not find it, and goes on, unless a part of
+    it was read.
     """
 
-    def __init__(self, stream: Stream, path: str, format: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, stream: Stream, path: str, format: str, options: Mapping[str, Any], limits: BatchLimits = NO_LIMITS
+    ) -> None:
         self._root = SourceRoot.of(stream.name, path)
         _check_options(stream.name, format, options)
         self._stream = stream
         self._format = FORMATS[format]
         self._options = options
+        self._limits = limits
         self._recursive = is_recursive(options)
         self._max_files = _positive(options.get("maxFilesPerTrigger"), stream.name)
         self._max_age_us = _age_us(options.get("maxFileAge", "7d"), stream.name)
         self.ignored_before_us = 0
         self._unread: deque[SourceFile] = deque()
+        self._open: _OpenFile | None = None  # what was left of a file by the batch before
         self._found_any = False
         if not self._root.exists():
             raise missing_path(stream.name, self._root.address)
 
-    def pull(self, done: Container[str]) -> SourceBatch | None:
+    def pull(self, done: Container[str], intake: UnfinishedIntake | None = None) -> SourceBatch | None:
         # What was given before is at the front, and is given again unless it was done.
         while self._unread and known_before(self._unread[0].address, self._root, done):
             self._unread.popleft()
         if not self._unread:
             self._unread.extend(self._list(done))
-        files = list(islice(self._unread, self._max_files))
-        if not files:
+        if intake is not None and intake.file is not None:
+            self._put_first(intake.file, intake)
+        elif not self._unread and intake is None:
             return None
-        rows = [batch for file in files for batch in self._read(file)]
-        newest_us = max(file.modified_us for file in files)
+        whole = intake or self._next_intake()
+        rows: list[pa.RecordBatch] = []
+        read: list[SourceFile] = []
+        room = Room(self._limits)
+        for file in self._unread:
+            if not whole.holds(file.modified_us, file.address) or room.is_full:
+                break
+            reading, self._open = self._opened(file, intake), None
+            rows += reading.take(room)
+            if reading.has_more:
+                self._open = reading
+                break
+            read.append(file)
+        newest_us = max((file.modified_us for file in read), default=0)
         self.ignored_before_us = max(self.ignored_before_us, newest_us - self._max_age_us)
         return SourceBatch(
             rows,
-            tuple(file.address for file in files),
-            tuple(file.modified_us for file in files),
+            tuple(file.address for file in read),
+            tuple(file.modified_us for file in read),
             self.ignored_before_us,
+            self._left_of(whole, len(read)),
         )
+
+    def _next_intake(self) -> UnfinishedIntake:
+        last = self._unread[min(len(self._unread), self._max_files or len(self._unread)) - 1]
+        return UnfinishedIntake(last.modified_us, last.address)
+
+    def _left_of(self, whole: UnfinishedIntake, read: int) -> UnfinishedIntake | None:
+        """What is to follow of an intake now that so many of the unread files have been read."""
+        following = self._unread[read] if read < len(self._unread) else None
+        if following is None or not whole.holds(following.modified_us, following.address):
+            return None
+        partly = self._open
+        if partly is None or not partly.position.rows:
+            return UnfinishedIntake(whole.last_modified_us, whole.last_file)
+        file = partly.file
+        return UnfinishedIntake(
+            whole.last_modified_us, whole.last_file, file.address, file.modified_us, partly.position
+        )
+
+    def _put_first(self, address: str, intake: UnfinishedIntake) -> None:
+        """Go on with a file that was read in part, whatever older ones have come since."""
+        found = next((file for file in self._unread if file.address == address), None)
+        if found is None or found.modified_us != intake.modified_us:
+            raise InputError(
+                f'"{os.path.basename(address)}" of stream "{self._stream.name}" was read in part, and has '
+                f"{'gone' if found is None else 'changed'} since",
+                detail=f"{address}: {intake.position.rows:,} rows of it were read.",
+                hint="Put the file back as it was, with its time of modification, or start with a new checkpoint.",
+            )
+        if self._unread[0] is not found:
+            self._unread.remove(found)
+            self._unread.appendleft(found)
+
+    def _opened(self, file: SourceFile, intake: UnfinishedIntake | None) -> _OpenFile:
+        start = intake.position if intake is not None and intake.file == file.address else FilePosition()
+        if self._open is not None and self._open.file == file and self._open.position == start:
+            return self._open
+        return _OpenFile(file, start, self._pieces(file, start))
 
     def _list(self, done: Container[str]) -> Iterator[SourceFile]:
         listing = list_files(self._root, self._recursive)
@@ -122,19 +193,82 @@ class FileSource:
             refuse_if_astray(self._root, listing)
         self._found_any = self._found_any or bool(listing.files)
 
-    def _read(self, file: SourceFile) -> list[pa.RecordBatch]:
+    def _pieces(self, file: SourceFile, start: FilePosition) -> Iterator[tuple[FilePosition, pa.RecordBatch]]:
+        """The rows of a file from a position on, with the position that each batch of them begins at."""
         schema = self._stream.schema
         given = file.partition_columns(schema)
         own = _without(schema, given)
+        values = {name: pa.array([text], pa.string()) for name, text in given.items()}
         try:
-            table = self._format.read(self._root.filesystem, file.path, own, self._options)
-            for name, text in given.items():
-                value = column_of_text(pa.array([text], pa.string()), schema.field(name))[0]
-                table = table.drop_columns(name) if name in table.column_names else table
-                table = table.append_column(name, pa.repeat(value, table.num_rows))
+            for position, table in self._format.pieces(self._root.filesystem, file.path, own, self._options, start):
+                for name, text in values.items():
+                    value = column_of_text(text, schema.field(name))[0]
+                    table = table.drop_columns(name) if name in table.column_names else table
+                    table = table.append_column(name, pa.repeat(value, table.num_rows))
+                for batch in table.to_batches():
+                    yield position, conform(batch, schema, self._stream.name, f'"{file.name}"')
+                    position = position.after(batch.num_rows)
         except (OSError, ValueError, NotImplementedError) as error:  # Arrow's errors are among them
             raise _unreadable(self._stream.name, file, error) from None
-        return [conform(batch, schema, self._stream.name, f'"{file.name}"') for batch in table.to_batches()]
+
+
+class Room:
+    """What a batch may still take of a stream."""
+
+    def __init__(self, limits: BatchLimits) -> None:
+        self._rows = math.inf if limits.rows is None else limits.rows
+        self._bytes = math.inf if limits.bytes is None else limits.bytes
+        self._empty = True
+
+    @property
+    def is_full(self) -> bool:
+        return not (self._rows > 0 and self._bytes > 0)
+
+    def take(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """As many of the rows as there is room for; the first one always, so that a batch comes to something."""
+        fitting = int(min(rows.num_rows, self._rows))
+        while fitting and rows.slice(0, fitting).nbytes > self._bytes:
+            share = self._bytes / rows.slice(0, fitting).nbytes
+            fitting = min(fitting - 1, int(fitting * share))
+        taken = rows.slice(0, max(fitting, 1) if self._empty else fitting)
+        self._rows -= taken.num_rows
+        self._bytes -= taken.nbytes
+        if taken.num_rows < rows.num_rows:
+            self._rows = 0
+        self._empty = self._empty and not taken.num_rows
+        return taken
+
+
+class _OpenFile:
+    """A file that is being read: how far, and what is to come."""
+
+    def __init__(
+        self, file: SourceFile, position: FilePosition, pieces: Iterator[tuple[FilePosition, pa.RecordBatch]]
+    ) -> None:
+        self.file = file
+        self.position = position
+        self._pieces = pieces
+        self._waiting: pa.RecordBatch | None = None  # of what was read, the rows from `position` on
+
+    def take(self, room: Room) -> list[pa.RecordBatch]:
+        taken = []
+        while not room.is_full and self.has_more:
+            assert self._waiting is not None, "there is more"
+            rows = room.take(self._waiting)
+            taken.append(rows)
+            left = self._waiting.slice(rows.num_rows)
+            self.position = self.position.after(rows.num_rows)
+            self._waiting = left if left.num_rows else None
+        return taken
+
+    @property
+    def has_more(self) -> bool:
+        while self._waiting is None:
+            if (piece := next(self._pieces, None)) is None:
+                return False
+            if piece[1].num_rows:
+                self.position, self._waiting = piece
+        return True
 
 
 def probe_files(
