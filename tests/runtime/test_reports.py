@@ -8,11 +8,13 @@ from dataclasses import fields
 from small_plans import chain_plan, named, piece
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import SegmentId
+from watersmeet.model.intake import FilePosition, UnfinishedIntake
 from watersmeet.model.statistics import PairCounts
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 
 PLAN = chain_plan()
-STREAM = StreamReport("A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99)
+PART = UnfinishedIntake(5, "f4", "f3", 4, FilePosition(7, 90, 6, 8), 60)
+STREAM = StreamReport("A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99, PART)
 
 
 def test_what_was_read_of_a_stream_travels_whole() -> None:
@@ -54,5 +56,5 @@ def test_parts_of_a_stream_add_up() -> None:
     empty = StreamReport("A")
     (together,) = merge_stream_reports([STREAM, empty, other])
     files, sums = (("f1", 3), ("f2", 4), ("f3", 9)), {"late-1": (8, 1), "late-2": (9, 2)}
-    assert together == StreamReport("A", 10, 2, 90, -5, ("late-1", "late-2"), files, 7, sums, 4, 99)
+    assert together == StreamReport("A", 10, 2, 90, -5, ("late-1", "late-2"), files, 7, sums, 4, 99, PART)
     assert merge_stream_reports([empty, StreamReport("B", 1)]) == [empty, StreamReport("B", 1)]

@@ -67,7 +67,7 @@ def take_limits(
     gap = min(others.values())
     look = TimesToFind({name: stream.time for name, stream in streams.items()}, gap, limits)
     stretches = unite_stretches(find(look), gap)
-    come_to = [progress.newest_us for progress in manifest.streams.values() if progress.newest_us is not None]
+    come_to = [time for progress in manifest.streams.values() if (time := progress.newest_read_us) is not None]
     for name, ahead in others.items():
         reach = reach_us(stretches, ahead, max(come_to, default=None))
         if reach is not None:

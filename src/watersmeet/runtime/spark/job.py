@@ -41,6 +41,13 @@ from watersmeet.state.table import OlderFormatError
 # that does not end in silence with `quick_settings`.
 FOUND_FORMATS = {*FILE_FORMATS, "kafka", "rate"}
 
+# The options of Spark's sources that limit a batch, by the names that they have here.
+_LIMITS = {
+    **{name: {"max_batch_bytes": "maxBytesPerTrigger"} for name in FILE_FORMATS},
+    "kafka": {"max_batch_rows": "maxOffsetsPerTrigger"},
+    "rate-micro-batch": {"max_batch_rows": "rowsPerBatch"},
+}
+
 # Spark's own log would bury the progress of a job and show traces for mistakes that we explain ourselves.
 _LOG4J = """rootLogger.level = off
 rootLogger.appenderRef.console.ref = console
@@ -66,6 +73,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     streams = {entry.stream.name for entry in query.inputs}
     fresh = not folders.home.names()
     for name in sorted(streams):
+        source_limits(job.sources[name])
         _check_files(job.sources[name], fresh)
     config = _quick(job.spark, {job.sources[name].format for name in streams})
     with _session(config) as session, _noted_interrupts() as interrupted:
@@ -120,7 +128,7 @@ def _check_files(source: SourceConfig, fresh: bool) -> None:
 def _open(session: SparkSession, source: SourceConfig) -> DataFrame:
     if source.format in FILE_FORMATS:
         return _open_files(session, source)
-    reader = session.readStream.format(source.format).options(**source.options)
+    reader = session.readStream.format(source.format).options(**{**source_limits(source), **source.options})
     frame = reader.load(for_spark(source.path)) if source.path is not None else reader.load()
     # A source with a schema of its own is cast to the declared one, column by column.
     target = from_arrow_schema(source.schema)
@@ -151,7 +159,7 @@ def _open_files(session: SparkSession, source: SourceConfig) -> DataFrame:
         reader = reader.option("emptyValue", source.options.get("nullValue", ""))  # empty text is NULL, quoted or not
     # Spark has the columns of partition folders last.
     declared = pa.schema([source.schema.field(name) for name in (*columns, *partitions)])
-    reader = reader.schema(from_arrow_schema(declared)).options(**source.options)
+    reader = reader.schema(from_arrow_schema(declared)).options(**{**source_limits(source), **source.options})
     path = source.path
     if is_local(path) and os.path.isfile(local_path(path)):  # Spark streams folders alone
         folder, name = os.path.split(local_path(path))
@@ -160,6 +168,34 @@ def _open_files(session: SparkSession, source: SourceConfig) -> DataFrame:
     if not is_recursive(source.options):
         frame = _refuse_new_partitions(frame, source.path, columns)
     return frame.select(*(frame[f"`{name}`"] for name in names))
+
+
+def source_limits(source: SourceConfig) -> dict[str, int]:
+    """What `max_batch_rows` and `max_batch_bytes` are to Spark's source, which cuts its batches itself.
+
+    Only what was asked for: the watermark moves between these batches, so that a default could make rows late.
+    """
+    known = _LIMITS.get(source.format, {})
+    found = {}
+    for name, value in (("max_batch_rows", source.batch.rows), ("max_batch_bytes", source.batch.bytes)):
+        if not isinstance(value, int):
+            continue
+        if name not in known:
+            raise JobError(
+                f'{name} does not apply to stream "{source.name}"',
+                detail=f"Spark's source {source.format} has no such limit."
+                if known
+                else f"It is not known which option of Spark's source {source.format} sets it.",
+                hint=f"It has {', '.join(known)}." if known else "Set the option of the source that limits a batch.",
+            )
+        found[known[name]] = value
+    if "maxBytesPerTrigger" in found and "maxFilesPerTrigger" in source.options:
+        raise JobError(
+            f'stream "{source.name}" has max_batch_bytes and maxFilesPerTrigger',
+            detail="Spark's file source takes one of the two.",
+            hint="Leave one of them out.",
+        )
+    return found
 
 
 def _refuse_new_partitions(frame: DataFrame, path: str, columns: list[str]) -> DataFrame:
