@@ -27,6 +27,7 @@ import pyarrow as pa
 from experiments.paced import Keep, drop
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.lang.binder import bind
+from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
@@ -199,7 +200,7 @@ class _Arriving:
     def empty(self) -> bool:
         return self._taken >= self._size
 
-    def pull(self, done: Container[str]) -> SourceBatch | None:
+    def pull(self, done: Container[str], intake: UnfinishedIntake | None = None) -> SourceBatch | None:
         until = int(np.searchsorted(self._times, round(self._clock.now() * 1e6)))
         if until == self._taken:
             return None
