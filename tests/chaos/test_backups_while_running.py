@@ -10,12 +10,16 @@ import os
 import random
 import shutil
 import threading
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
+from watersmeet.state.backup import make
+from watersmeet.state.backup.copying import copy_pieces
 from watersmeet.state.backup.make import back_up
 from watersmeet.state.backup.restore import choose, delivered_since, restore, set_aside
 from watersmeet.state.backup.store import BackupStore
@@ -32,6 +36,12 @@ EXPECTED = duckdb_answer(CASE, STREAMS)
 DEATHS = ("after-commit", "before-delivery", "in-delivery", "after-delivery", "before-snapshot", "after-segment")
 
 
+def slowly(*args: Any) -> Any:
+    """As to a store far away: the run commits several times while one file is copied."""
+    time.sleep(0.05)
+    return copy_pieces(*args)
+
+
 @pytest.mark.timeout(120 * RUNS)
 def test_a_run_that_was_killed_goes_on_from_any_backup(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
@@ -46,12 +56,16 @@ def test_a_run_that_was_killed_goes_on_from_any_backup(tmp_path: Path) -> None:
         run = threading.Thread(target=lambda: ends.append(job.start(fault=fault).code))  # noqa: B023 - joined below
         run.start()
         while run.is_alive():
-            made = back_up(folders, store, "now", keep=4)
+            with pytest.MonkeyPatch.context() as patch:
+                if seed % 2:
+                    patch.setattr(make, "copy_pieces", slowly)
+                made = back_up(folders, store, "now", keep=4)
             report = verify(folders)
             if made is not None and report is not None:
                 assert report.sound, report.to_json()
                 counts["backups"] += 1
                 counts["turns"] += made.turns
+                counts["most turns"] = max(counts["most turns"], made.turns)
                 counts["collected while verified"] += report.collected
                 counts["verified"] += 1
         run.join()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from object_server import S3Server
+from rotten_jobs import Rotten
 from small_jobs import FILES, SmallJob, rows_of, write_rows
 from watersmeet.cli.main import main
 from watersmeet.errors import CheckpointError, ResourceError
@@ -80,22 +81,22 @@ def test_a_restored_checkpoint_goes_on_elsewhere(job: SmallJob) -> None:
 
 def cut_off_after(count: int) -> Callable[..., Any]:
     copies = [0]
-    whole_copy = make.copy_file
+    whole_copy = make.copy_pieces
 
-    def copy_file(*args: Any) -> Any:
+    def copy_pieces(*args: Any) -> Any:
         copies[0] += 1
         if copies[0] > count:
             raise KeyboardInterrupt
         return whole_copy(*args)
 
-    return copy_file
+    return copy_pieces
 
 
 def test_a_backup_that_was_killed_leaves_the_former_one(job: SmallJob, monkeypatch: pytest.MonkeyPatch) -> None:
     first = backed_up(job)
     go_on(job)
     with monkeypatch.context() as patch:
-        patch.setattr(make, "copy_file", cut_off_after(2))
+        patch.setattr(make, "copy_pieces", cut_off_after(2))
         with pytest.raises(KeyboardInterrupt):
             backed_up(job)
     assert [index.number for index in store_of(job).whole()] == [first.index.number]
@@ -199,3 +200,22 @@ def test_nothing_to_back_up_or_to_restore(tmp_path: Path, capsys: pytest.Capture
     assert main(["state", "backups", str(tmp_path / "to")]) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert not (tmp_path / "to").exists()
+
+
+def test_what_waits_for_its_delivery_comes_back_with_the_checkpoint(tmp_path: Path) -> None:
+    rotten = Rotten(tmp_path)
+    home = rotten.job.home
+    store = BackupStore(str(tmp_path / "backups"))
+    made = back_up(CheckpointFolders(str(home / "ck")), store, "now")
+    assert made is not None and not made.unknown
+    waiting = [path for folder in ("out", "late") for path in home.glob(f"{folder}/_watersmeet*/*")]
+    stored = {Path(file.path).name for file in made.index.files if file.path.startswith("state/results/")}
+    assert stored and stored <= {path.name for path in waiting}
+    shutil.rmtree(home / "ck")
+    for path in waiting:
+        path.unlink()
+    restore(store, made.index, CheckpointFolders(str(home / "ck")))
+    report = verify(CheckpointFolders(str(home / "ck")))
+    assert report is not None and report.checked["waiting file"] == len(stored)
+    assert rotten.go_on() == "right"
+    assert not list((home / "ck/state/results").iterdir())

@@ -2,9 +2,8 @@
 
 Nothing is held: a run would have to look for holds with every batch, and a backup that died would leave one. Instead,
 where a file has gone, the newest version is read, and what it refers to and was not yet copied is copied; all that was
-copied before stays. A run deletes files some versions after it has let go of them, and the newest segments go first:
-so they are copied first. What is left to copy shrinks with every turn, as a query writes state more slowly than it is
-copied.
+copied before stays. A run deletes files some versions after it has let go of them, and the newest segments go first: so
+they are opened first, many before one is copied, and what is open stays whole. What is left shrinks with every turn.
 
 Writes nothing to the checkpoint, and takes no lock there. Every file is checked while it is copied, and one that is
 damaged stops the backup; those that were made before are as they were.
@@ -17,11 +16,12 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
 from watersmeet.model.file_sums import FileSum
-from watersmeet.state.backup.copying import copy_file
+from watersmeet.state.backup.copying import copy_file, copy_pieces
 from watersmeet.state.backup.index import BackupIndex, Stored
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.files import Folder
@@ -48,6 +48,7 @@ from watersmeet.state.verify.walk import waiting_folders
 
 TURNS = 200  # of a checkpoint whose files go while they are copied
 THREADS = 4
+OPENED = 256  # files at once, of which a process may have a thousand as a rule
 
 Progress = Callable[[int, int], None]  # bytes that were copied, and of how many
 
@@ -159,7 +160,6 @@ class _Work:
         self._notes = {file.name: file for file in (base.files if base is not None else ())}  # by digest
         self._progress = progress
         self._turn = threading.Lock()
-        self._done_bytes = 0
         self.written: set[str] = set()
         self.unknown: set[str] = set()
 
@@ -213,33 +213,63 @@ class _Work:
         lists = {name for stream in manifest.streams.values() for name, _ in stream.file_lists}
         found += [self._file(self._folders.file_lists, f"state/files/{name}", name, None) for name in sorted(lists)]
         sums = {file_name(entry.file): (entry.bytes, entry.crc32) for entry in manifest.segments.values()}
-        total = sum(size for size, _ in sums.values())
-        self._done_bytes = 0
+        return [*found, *self._segments(sums)]
 
-        def segment(name: str) -> Stored:
-            stored = self._file(self._folders.segments, f"state/segments/{name}", name, sums[name])
-            with self._turn:
-                self._done_bytes += stored.bytes
-                self._progress(self._done_bytes, total)
-            return stored
+    def _segments(self, sums: Mapping[str, FileSum]) -> list[Stored]:
+        """The segments of a version, the newest first.
 
+        Where they are on this machine, many are opened before the first is copied: what is open stays whole when the
+        run deletes it, and to open is much faster than to commit.
+        """
+        names = sorted(sums, reverse=True)
+        total, done, found = sum(size for size, _ in sums.values()), 0, []
         with ThreadPoolExecutor(THREADS) as threads:
-            found += threads.map(segment, sorted(sums, reverse=True))
+            for begin in range(0, len(names), OPENED):
+                with ExitStack() as stack:
+                    some = names[begin : begin + OPENED]
+                    opened = [self._open(name, sums[name], stack) for name in some]
+                    for stored in threads.map(self._segment, some, map(sums.__getitem__, some), opened):
+                        found.append(stored)
+                        done += stored.bytes
+                        self._progress(done, total)
         return found
+
+    def _open(self, name: str, told: FileSum, stack: ExitStack) -> Iterable[bytes] | None:
+        """A segment that is to be copied, open, if it is on this machine."""
+        folder = self._folders.segments
+        if not folder.local or self._held(f"state/segments/{name}", told) is not None:
+            return None
+        try:
+            return stack.enter_context(folder.pieces(name))
+        except FileNotFoundError:
+            raise _Gone(folder.path(name)) from None
+
+    def _segment(self, name: str, told: FileSum, opened: Iterable[bytes] | None) -> Stored:
+        folder, path = self._folders.segments, f"state/segments/{name}"
+        if opened is None:
+            return self._file(folder, path, name, told)
+        return self._add(path, name, copy_pieces(opened, folder.path(name), self._target, name, told))
+
+    def _held(self, path: str, told: FileSum | None) -> Stored | None:
+        """A file that a backup has, or this one has copied already."""
+        held = self._by_path.get(path)
+        return None if held is None or (told is not None and (held.bytes, held.crc32) != told) else held
+
+    def _add(self, path: str, name: str, copied: FileSum) -> Stored:
+        stored = Stored(path, self._number, name, *copied)
+        with self._turn:
+            self._by_path[path] = stored
+            self.written.add(name)
+        return stored
 
     def _file(self, source: Folder, path: str, name: str, told: FileSum | None) -> Stored:
         """A file that is named once for all; not copied if a backup has it."""
-        held = self._by_path.get(path)
-        if held is None or (told is not None and (held.bytes, held.crc32) != told):
-            try:
-                size, crc32 = copy_file(source, name, self._target, name, told)
-            except FileNotFoundError:
-                raise _Gone(source.path(name)) from None
-            held = Stored(path, self._number, name, size, crc32)
-            with self._turn:
-                self._by_path[path] = held
-                self.written.add(name)
-        return held
+        if (held := self._held(path, told)) is not None:
+            return held
+        try:
+            return self._add(path, name, copy_file(source, name, self._target, name, told))
+        except FileNotFoundError:
+            raise _Gone(source.path(name)) from None
 
     def _note(self, path: str, content: bytes) -> Stored:
         """A small file, whose name may have been used for something else before: stored by its content."""
