@@ -14,6 +14,7 @@ import pytest
 
 import oracle
 import watersmeet as wm
+from watersmeet.cli.main import main
 
 pytestmark = pytest.mark.spark
 
@@ -90,3 +91,34 @@ def test_rows_that_are_ahead_go_to_the_late_rows(spark: Any, tmp_path: Path, ahe
     }
     notes = [event["text"] for event in events if event["event"] == "note"]
     assert [note.split(",")[0] for note in notes] == ['1 row is ahead in stream "A"', '1 row is ahead in stream "B"']
+
+
+def test_a_watermark_is_set_back_between_two_runs(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = pa.schema(
+        [("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us", tz="UTC")), ("note", pa.string())]
+    )
+    streams = {"A": stream(0, 10, {15: datetime(2100, 1, 1, tzinfo=UTC)}), "B": stream(0, 10, {})}
+    write(tmp_path, {name: batches[:2] for name, batches in streams.items()}, schema)
+
+    def run() -> dict[str, Any]:
+        events: list[dict[str, Any]] = []
+        reader = spark.readStream.schema(from_arrow_schema(schema)).option("maxFilesPerTrigger", 1)
+        query = wm.sql(TEXT, time="at", **{name: reader.parquet(str(tmp_path / name)) for name in streams})
+        writer = query.writeStream.report(events.append)
+        writer.options(path=str(tmp_path / "out"), checkpointLocation=str(tmp_path / "ck"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return events[-1]
+
+    run()
+    at = (START + timedelta(minutes=10)).isoformat()
+    assert main(["state", "set-watermark", str(tmp_path / "ck"), "--stream", "A", "--to", at]) == 0
+    for name, batches in streams.items():
+        pq.write_table(pa.Table.from_pylist(batches[2], schema=schema), tmp_path / name / "002.parquet")
+    end = run()
+    assert (end["rows_in"], end["rows_late"]) == (20, 0)
+    rows = pq.read_table(tmp_path / "out").to_pylist()
+    # Rows of the third batch meet each other, and rows of A from before; those of B had been dropped.
+    last = {(row["a"] // 10, row["b"] // 10) for row in rows if 2 in (row["a"] // 10, row["b"] // 10)}
+    assert last == {(0, 2), (1, 2), (2, 2)}

@@ -116,6 +116,31 @@ def time_text(time_us: int | None) -> str:
     return moment.replace(tzinfo=None).isoformat(sep=" ")
 
 
+def parse_time(text: str, what: str, whole_numbers: bool = False) -> int:
+    """The event time that `text` says, in microseconds since 1970; `what` names the setting in the error.
+
+    It is a date with or without a time of day, in UTC unless it says otherwise; with `whole_numbers` also a number.
+
+    >>> parse_time("1970-01-01 00:00:01.5", "time"), parse_time("1970-01-01T02:00+02:00", "time")
+    (1500000, 0)
+    >>> parse_time("-7", "time", whole_numbers=True)
+    -7
+    """
+    if whole_numbers and re.fullmatch(r"[+-]?\d+", text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        numbers = ", or a whole number of microseconds" if whole_numbers else ""
+        raise JobError(
+            f'{what} "{text}" is not a time',
+            detail=f"A time is a date, a time of day if needed, and an offset if it is not in UTC{numbers}.",
+            hint='For example "2026-11-17 09:30:00".',
+        ) from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return microseconds(moment - datetime(1970, 1, 1, tzinfo=UTC))
+
+
 def count_text(number: float) -> str:
     """A number of rows for people.
 

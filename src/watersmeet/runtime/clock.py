@@ -40,7 +40,7 @@ class WallClock:
         return time.perf_counter()
 
     def utc_us(self) -> int:
-        return time.time_ns() // 1_000
+        return utc_us()
 
     def sleep(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
 
 from watersmeet.errors import CheckpointError
 from watersmeet.lang.identity import normal_text
@@ -29,6 +32,27 @@ def identify(query: Query) -> QueryIdentity:
         for entry in query.inputs
     }
     return QueryIdentity(query.text, streams, _digest(normal_text(query.text), streams))
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a checkpoint says of one of its streams, for those who have no query at hand."""
+
+    counts: bool  # whether its event time is a number, and need not be a date
+    lateness_us: int
+
+
+def declared(text: str) -> Declared:
+    """What the text of a stream in a `QueryIdentity` says.
+
+    >>> declared("k int64, at int64; time at; lateness 5000 us")
+    Declared(counts=True, lateness_us=5000)
+    >>> declared("at int64, ts timestamp[us, tz=UTC]; time ts; lateness 0 us")
+    Declared(counts=False, lateness_us=0)
+    """
+    schema, time, lateness = text.rsplit("; ", 2)
+    column = f", {time.removeprefix('time ')} {pa.int64()}"
+    return Declared(f", {schema},".find(f"{column},") >= 0, int(lateness.removeprefix("lateness ").removesuffix(" us")))
 
 
 def digest_2(identity: QueryIdentity) -> str:

@@ -263,6 +263,18 @@ class AdvanceStream:
 
 
 @dataclass(frozen=True)
+class SetNewest:
+    """A stream has come to an earlier time than it seemed: somebody has set its watermark back."""
+
+    stream: str
+    newest_us: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SetNewest:
+        return cls(**data)
+
+
+@dataclass(frozen=True)
 class ListFiles:
     """The first `moved` names of files that a stream has read have moved on to a list.
 
@@ -376,6 +388,7 @@ UPDATES: tuple[type[Update], ...] = (
     CloseGroups,
     CoolGroups,
     AdvanceStream,
+    SetNewest,
     ListFiles,
     FinishBatch,
     MarkDelivered,
@@ -553,6 +566,14 @@ def _(update: AdvanceStream, draft: Draft) -> None:
         ignored_before_us=max(before.ignored_before_us, update.ignored_before_us),
         ahead=before.ahead + update.ahead,
     )
+
+
+@apply.register
+def _(update: SetNewest, draft: Draft) -> None:
+    before = draft.streams[update.stream]
+    if before.newest_us is None or update.newest_us >= before.newest_us:
+        raise InternalError(f'stream "{update.stream}" can be set back only')
+    draft.streams[update.stream] = replace(before, newest_us=update.newest_us)
 
 
 @apply.register
