@@ -1,4 +1,4 @@
-"""`watersmeet state set-watermark`: sets the watermark of a stream back between two runs. Takes the lock; one commit."""
+"""`watersmeet state set-watermark`: sets the watermark of a stream back between two runs. One commit, with the lock."""
 
 from __future__ import annotations
 
