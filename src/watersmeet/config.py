@@ -55,7 +55,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "max_batch_bytes",
         "options",
     ),
-    "sink": ("format", "path", "late", "existing"),
+    "sink": ("format", "path", "late", "existing", "max_rows_per_file", "deliver_every"),
     "run": (
         "runtime",
         "checkpoint",
@@ -111,6 +111,8 @@ class SinkConfig:
     path: str | None = field(default=None, repr=False)
     late: str | None = field(default=None, repr=False)
     existing: str = EXISTING[0]
+    max_rows_per_file: int | None = None
+    deliver_every: timedelta | None = None  # None: each batch at once
 
 
 @dataclass(frozen=True)
@@ -393,11 +395,14 @@ def _number(value: Any, what: str) -> float:
 
 
 def _read_sink(section: _Section) -> SinkConfig:
+    every = section.text("deliver_every")
     sink = SinkConfig(
         format=section.choice("format", SINK_FORMATS, SinkConfig.format),
         path=section.place("path"),
         late=section.place("late"),
         existing=section.choice("existing", EXISTING, SinkConfig.existing),
+        max_rows_per_file=section.positive("max_rows_per_file", 0) or None,
+        deliver_every=None if every is None else parse_duration(every, "deliver_every"),
     )
     if sink.format == "parquet" and sink.path is None:
         raise section.lacks("path", "It is the folder that the results go to.", 'To discard them: format = "noop".')

@@ -35,6 +35,8 @@ POINTS = (
     "before-collect-garbage",
     "after-collect-garbage",
 )
+# Passed where results are gathered alone (`deliver_every`).
+OF_GATHERING = ("before-gather", "after-gather")
 
 # Of a rollback, beside those of its commit; see `runtime/rollback.py`.
 ROLLBACK_POINTS = (

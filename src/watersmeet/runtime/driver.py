@@ -31,6 +31,7 @@ from watersmeet.runtime.commit import commit_batch
 from watersmeet.runtime.context import BatchContext, watermarks_us
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
+from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
@@ -64,6 +65,7 @@ class Driver(Generic[SourceT]):
         deliver: Deliver,
         report: Report = silent,
         clock: Clock | None = None,
+        gatherer: Gatherer | None = None,
     ) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
@@ -73,6 +75,8 @@ class Driver(Generic[SourceT]):
         self._deliver = deliver
         self._report = report
         self._clock = clock or WallClock()
+        self._gatherer = gatherer
+        self._waiting_since: dict[DeliveryId, float] = {}  # what this run has committed, and may gather
         self._before = checkpoint.manifest
         self._learned = checkpoint.manifest.learned
         self._delivered: dict[DeliveryId, Delivery] = {}  # since the last commit
@@ -92,15 +96,36 @@ class Driver(Generic[SourceT]):
         self._report(StartEvent(self.plan.tree).to_json())
         self.deliver_pending()
 
-    def deliver_pending(self) -> None:
-        """Deliver everything that is committed and not known to be delivered, the oldest first."""
+    def deliver_pending(self, at_end: bool = False) -> None:
+        """Deliver everything that is committed and not known to be delivered, the oldest first.
+
+        Where results are gathered, those of this run wait until the oldest have waited long enough, or the run ends.
+        """
         with self.turn:
+            if self._gatherer is not None:
+                self._gather(self._gatherer, at_end)
             for delivery in self.manifest.undelivered:
-                if delivery.id not in self._delivered:
+                if delivery.id not in self._delivered and delivery.id not in self._waiting_since:
                     self.checkpoint.check_held()
                     folders = self._deliver(delivery) or ()
                     self.checkpoint.sync_first(dict.fromkeys(folders, ()))  # before it is marked as delivered
                     self._delivered[delivery.id] = delivery
+
+    def _gather(self, gatherer: Gatherer, at_end: bool) -> None:
+        """Put what has waited long enough together, so that it can be delivered."""
+        due = [entry for entry in self.manifest.undelivered if entry.id in self._waiting_since]
+        if not due:
+            return
+        waited = self._clock.now() - self._waiting_since[due[0].id]
+        if at_end or waited >= gatherer.every.total_seconds():
+            self.checkpoint.check_held()
+            if len(due) > 1 and (gathered := gatherer.gather(due)) is not None:
+                self.checkpoint.sync_first(gatherer.files_of(gathered))
+                faults.reach("before-gather")
+                self._commit([gathered])
+                faults.reach("after-gather")
+                gatherer.discard(due, gathered)
+            self._waiting_since = {}
 
     def run_batch(self, source: SourceT) -> Manifest:
         """Join one batch, commit and deliver it."""
@@ -115,6 +140,7 @@ class Driver(Generic[SourceT]):
         """Do what is worth doing while the sources are silent; whether there was anything."""
         with self.turn:
             self.checkpoint.check_held()
+            self.deliver_pending()
             if self.manifest.batch is None:
                 return False
             started = self._clock.now()
@@ -153,6 +179,7 @@ class Driver(Generic[SourceT]):
     def end(self) -> None:
         """Note down what was delivered, and report the sums of this run."""
         with self.turn:
+            self.deliver_pending(at_end=True)
             if self._delivered:
                 self._commit([])
                 self.checkpoint.tidy()
@@ -209,6 +236,8 @@ class Driver(Generic[SourceT]):
         )
         commit_seconds = self._clock.now() - ran
         self._let_go_of_delivered()
+        if self._gatherer is not None:
+            self._waiting_since[self.manifest.undelivered[-1].id] = self._clock.now()
         self._learned = self.manifest.learned
         for report in streams:
             self.checkpoint.files.add(report.stream, report.files)

@@ -41,7 +41,21 @@ def late_name(stream: str, batch: int, owner: str, epoch: int) -> str:
     >>> late_name("a/b", 7, "9f86d081884c", 1)[:33]
     'late-a%2Fb-00000007-9f86d081884c-'
     """
-    return name_of_epoch(f"late-{escaped(stream)}-{batch:08d}{_middle(owner)}", epoch, ".parquet")
+    return late_name_after(f"late-{escaped(stream)}", batch, owner, epoch)
+
+
+def late_name_after(beginning: str, batch: int, owner: str, epoch: int) -> str:
+    """Another name that begins as those of the same stream do."""
+    return name_of_epoch(f"{beginning}-{batch:08d}{_middle(owner)}", epoch, ".parquet")
+
+
+def late_beginning(name: str) -> str:
+    """What all names of late rows of one stream begin with.
+
+    >>> late_beginning(late_name("a b", 7, "9f86d081884c", 1))
+    'late-a%20b'
+    """
+    return re.sub(r"-\d{8,}(-[0-9a-f]{12})?-e\d+-[0-9a-f]+\.parquet$", "", name)
 
 
 def escaped(stream: str) -> str:

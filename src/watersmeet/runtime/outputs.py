@@ -41,15 +41,22 @@ class Outputs:
     kept: Folder | None = None  # where results stay, for somebody else to deliver from
     durable: bool = True  # what is delivered is to survive a power loss
     existing: str = REFUSE
+    max_rows: int | None = None  # in a file
     owner: str = ""  # the checkpoint, by its name
     epoch: int = 0  # of the run, once it has taken its checkpoint
 
     @classmethod
     def of(
-        cls, format: str, target: str | None, late: str | None, durable: bool = True, existing: str = REFUSE
+        cls,
+        format: str,
+        target: str | None,
+        late: str | None,
+        durable: bool = True,
+        existing: str = REFUSE,
+        max_rows: int | None = None,
     ) -> Outputs:
         """Results to `target` as `format`, late rows to `late`."""
-        return cls(None if format == "noop" else target, late, None, durable, existing)
+        return cls(None if format == "noop" else target, late, None, durable, existing, max_rows)
 
     @classmethod
     def waiting_only(cls, kept: Folder, late: str | None, existing: str = REFUSE) -> Outputs:
@@ -62,7 +69,9 @@ class Outputs:
 
     @cached_property
     def writer(self) -> ResultWriter:
-        return CountedResults() if self.waiting is None else ParquetResults(self.waiting, self.owner, self.epoch)
+        if self.waiting is None:
+            return CountedResults()
+        return ParquetResults(self.waiting, self.owner, self.epoch, self.max_rows)
 
     @cached_property
     def waiting(self) -> Folder | None:

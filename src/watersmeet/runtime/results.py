@@ -7,6 +7,7 @@ collection takes them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -24,12 +25,16 @@ ROW_GROUP_ROWS = 1 << 20
 
 
 class ParquetResults:
-    """Writes a task's rows as one parquet file in `folder`, named after the checkpoint and the epoch of its run."""
+    """Writes a task's rows as parquet files in `folder`, named after the checkpoint and the epoch of its run.
 
-    def __init__(self, folder: Folder, owner: str = "", epoch: int = 0) -> None:
+    A file has at most `max_rows` rows; with None, a task writes one.
+    """
+
+    def __init__(self, folder: Folder, owner: str = "", epoch: int = 0, max_rows: int | None = None) -> None:
         self.folder = folder
         self.owner = owner
         self.epoch = epoch
+        self.max_rows = max_rows
 
     def write(
         self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
@@ -40,27 +45,67 @@ class ParquetResults:
         # The first batch leaves a file even if it is empty, so that the output folder has a schema.
         if first is None and (batch > 0 or slot > 0):
             return {}, 0
-        name = result_name(batch, slot, self.owner, self.epoch)
-        rows = 0
-        summed = SummedSink()
-
-        def fill(sink: Any) -> None:
-            nonlocal rows
-            with pa.PythonFile(summed.into(sink), mode="w") as out, parquet_writer(out, schema) as writer:
-                for chunk in _all(first, rest):
-                    writer.write_batch(chunk, row_group_size=ROW_GROUP_ROWS)
-                    rows += chunk.num_rows
-
-        self.folder.write(name, fill, midway="in-result")
-        begin_sync(self.folder, name)
+        names = (result_name(batch, slot, self.owner, self.epoch) for _ in itertools.count())
+        chunks = rest if first is None else itertools.chain([first], rest)
+        written = write_files(self.folder, names, chunks, schema, self.max_rows, midway="in-result")
         faults.reach("after-result")
-        return {name: summed.sum}, rows
+        return written
 
 
-def _all(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if first is not None:
-        yield first
-    yield from rest
+def write_files(
+    folder: Folder,
+    names: Iterator[str],
+    chunks: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    max_rows: int | None,
+    midway: str | None = None,
+) -> tuple[dict[str, FileSum], int]:
+    """Write rows to files of at most `max_rows` rows, one at least; the files, and the number of rows."""
+    left = _Rows(chunks)
+    files: dict[str, FileSum] = {}
+    total = 0
+    while not files or left.more():
+        summed, before = SummedSink(), total
+
+        def fill(sink: Any, summed: SummedSink = summed) -> None:
+            nonlocal total
+            with pa.PythonFile(summed.into(sink), mode="w") as out, parquet_writer(out, schema) as writer:
+                for chunk in left.take(max_rows):
+                    writer.write_batch(chunk, row_group_size=ROW_GROUP_ROWS)
+                    total += chunk.num_rows
+
+        name = next(names)
+        folder.write(name, fill, midway=midway)
+        begin_sync(folder, name)
+        files[name] = summed.sum
+        assert not max_rows or total - before <= max_rows
+    return files, total
+
+
+class _Rows:
+    """Record batches that are taken a number of rows at a time."""
+
+    def __init__(self, chunks: Iterable[pa.RecordBatch]) -> None:
+        self._chunks = iter(chunks)
+        self._next: pa.RecordBatch | None = None
+
+    def more(self) -> bool:
+        """Whether any row is left."""
+        while self._next is None or not self._next.num_rows:
+            self._next = next(self._chunks, None)
+            if self._next is None:
+                return False
+        return True
+
+    def take(self, limit: int | None) -> Iterator[pa.RecordBatch]:
+        """The next rows, all of them where there is no limit."""
+        while (limit is None or limit > 0) and self.more():
+            chunk = self._next
+            assert chunk is not None
+            taken = chunk.num_rows if limit is None else min(limit, chunk.num_rows)
+            self._next = chunk.slice(taken) if taken < chunk.num_rows else None
+            limit = None if limit is None else limit - taken
+            yield chunk.slice(0, taken) if taken < chunk.num_rows else chunk
 
 
 def parquet_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:

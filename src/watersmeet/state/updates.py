@@ -309,6 +309,21 @@ class FinishBatch:
 
 
 @dataclass(frozen=True)
+class GatherDeliveries:
+    """What is undelivered under these ids, the last of which stays, is in these files now, and in no others."""
+
+    ids: tuple[DeliveryId, ...]
+    results: tuple[str, ...] = ()
+    late_files: tuple[str, ...] = ()
+    sums: Mapping[str, FileSum] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GatherDeliveries:
+        results, late_files = checked_names(data["results"]), checked_names(data["late_files"])
+        return cls(tuple(data["ids"]), results, late_files, sums_from_json(data))
+
+
+@dataclass(frozen=True)
 class MarkDelivered:
     """These are known to have been delivered."""
 
@@ -391,6 +406,7 @@ UPDATES: tuple[type[Update], ...] = (
     SetNewest,
     ListFiles,
     FinishBatch,
+    GatherDeliveries,
     MarkDelivered,
     ObserveBatch,
     ObserveGroups,
@@ -606,6 +622,16 @@ def _(update: FinishBatch, draft: Draft) -> None:
         rows_late=draft.get("rows_late") + batch.rows_late,
         rows_ahead=draft.get("rows_ahead") + batch.rows_ahead,
     )
+
+
+@apply.register
+def _(update: GatherDeliveries, draft: Draft) -> None:
+    gathered = [entry for entry in draft.undelivered if entry.id in update.ids]
+    if len(gathered) != len(update.ids):
+        raise InternalError("some of the deliveries to gather are not waiting")
+    last = replace(gathered[-1], results=update.results, late_files=update.late_files, sums=update.sums)
+    rest = [entry for entry in draft.undelivered if entry.id not in update.ids]
+    draft.undelivered = tuple(sorted([*rest, last], key=lambda entry: entry.id))
 
 
 @apply.register

@@ -10,6 +10,7 @@ from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, note_to
+from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import FileSource
 from watersmeet.runtime.opening import open_run, settings_of
@@ -33,7 +34,8 @@ def run_job(
     sources = _open_sources(job, query)  # a mistake shows before anything is made
     durable = job.run.checkpoint is not None and job.run.durability == POWER_LOSS
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint, job.run.cache, durable)
-    wanted = Outputs.of(job.sink.format, job.sink.path, job.sink.late, durable, job.sink.existing)
+    sink = job.sink
+    wanted = Outputs.of(sink.format, sink.path, sink.late, durable, sink.existing, sink.max_rows_per_file)
     if folders is not None:
         refuse_made_on_spark(folders)
     run = open_run(query, settings_of(job), folders, wanted, note=note_to(report))
@@ -53,6 +55,7 @@ def run_job(
             deliver=outputs.deliver,
             report=report,
             clock=clock,
+            gatherer=None if sink.deliver_every is None else Gatherer(outputs, sink.deliver_every),
         )
         try:
             for _ in local.batches(sources, job.run.trigger, stopped, drain):

@@ -12,6 +12,7 @@ from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
 from watersmeet.runtime.driver import Deliver, Driver
 from watersmeet.runtime.events import Report, silent
+from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.executor import LocalExecutor, SourceBatches
 from watersmeet.runtime.local.loop import run_batches
 from watersmeet.runtime.local.sources import LocalSource
@@ -36,6 +37,7 @@ class LocalRun:
         deliver: Deliver = leave_undelivered,
         report: Report = silent,
         clock: Clock | None = None,
+        gatherer: Gatherer | None = None,
     ) -> None:
         self.plan = plan
         self.checkpoint = checkpoint
@@ -43,7 +45,7 @@ class LocalRun:
         self._clock = clock or WallClock()
         self._executor = LocalExecutor(plan, checkpoint.segments, results, late, checkpoint.sync_first)
         self.driver: Driver[SourceBatches] = Driver(
-            plan, checkpoint, self.controller, self._executor, deliver, report, self._clock
+            plan, checkpoint, self.controller, self._executor, deliver, report, self._clock, gatherer
         )
 
     @property

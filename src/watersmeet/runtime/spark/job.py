@@ -91,6 +91,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "cache": job.run.cache,
                 "durability": job.run.durability,
                 "existing": job.sink.existing,
+                "maxRowsPerFile": job.sink.max_rows_per_file,
+                "deliverEvery": _milliseconds(job.sink.deliver_every),
                 "keepVersions": job.run.retention.versions,
                 "keepFor": None if (kept := job.run.retention.for_us) is None else f"{kept} microseconds",
             }
@@ -112,7 +114,11 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
 def _trigger(every: timedelta | None) -> dict[str, object]:
     if every is None:
         return {"availableNow": True}
-    return {"processingTime": f"{microseconds(every) // 1000} milliseconds"}
+    return {"processingTime": _milliseconds(every)}
+
+
+def _milliseconds(duration: timedelta | None) -> str | None:
+    return None if duration is None else f"{microseconds(duration) // 1000} milliseconds"
 
 
 def _check_files(source: SourceConfig, fresh: bool) -> None:

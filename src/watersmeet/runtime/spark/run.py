@@ -29,6 +29,7 @@ from watersmeet.draw.explain import explain_text
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, cause, user_function_error
 from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.events import Event, Report, state_sizes
+from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.opening import OpenRun
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.spark.errors import BatchFailure, to_spark, translate
@@ -54,6 +55,7 @@ class SparkRun:
         session: SparkSession,
         finite: bool,
         report: Report,
+        gatherer: Gatherer | None = None,
     ) -> None:
         self._opened = opened
         self._outputs = outputs
@@ -62,7 +64,7 @@ class SparkRun:
         self._finite = finite  # it ends by itself, when all that there was has been read
         self._report = report
         self._driver: Driver[DataFrame] = Driver(
-            opened.plan, opened.checkpoint, opened.controller, executor, self._deliver, self._tell
+            opened.plan, opened.checkpoint, opened.controller, executor, self._deliver, self._tell, gatherer=gatherer
         )
         self._progress: deque[Event] = deque(maxlen=PROGRESS_KEPT)
         self._error: BaseException | None = None
@@ -185,6 +187,7 @@ class SparkRun:
                         self._driver.run_idle()
                     else:
                         self._opened.checkpoint.check_held()
+                        self._driver.deliver_pending()
                 finally:
                     self._driver.turn.release()
 

@@ -13,13 +13,14 @@ from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig, read_retention
 from watersmeet.errors import JobError, cause, did_you_mean
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
-from watersmeet.model.quantities import parse_bytes, parse_cores
+from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
+from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import PlanSettings
@@ -48,6 +49,8 @@ OPTIONS = (
     "latePath",
     "durability",
     "existing",
+    "maxRowsPerFile",
+    "deliverEvery",
     "keepVersions",
     "keepFor",
 )
@@ -175,10 +178,17 @@ class StreamWriter:
             raise JobError("the query has no output path", hint='Set .option("path", "out"), or use foreachBatch.')
         folders = CheckpointFolders(where, self._options.get("cache"), self._durable)
         late = self._options.get("latePath")
+        if self._function is not None and "deliverEvery" in self._options:
+            raise JobError(
+                "deliverEvery does not go together with foreachBatch",
+                detail="A function is given the results of each batch as they come.",
+                hint="Leave deliverEvery out, or gather in the function.",
+            )
         if self._function is not None:
             outputs = Outputs.waiting_only(folders.results, late, self._existing)
         else:
-            outputs = Outputs.of(self._format, target, late, folders.durable, self._existing)
+            max_rows = self._whole("maxRowsPerFile", 0) or None
+            outputs = Outputs.of(self._format, target, late, folders.durable, self._existing, max_rows)
         opened = open_run(
             self._query,
             self._settings(),
@@ -217,6 +227,7 @@ class StreamWriter:
             session,
             finite=bool({"availableNow", "once"} & self._trigger.keys()),
             report=self._report,
+            gatherer=self._gatherer(outputs),
         )
         writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark.spark_path())
         if self._trigger:
@@ -256,6 +267,10 @@ class StreamWriter:
     def _durable(self) -> bool:
         return self._choice("durability", DURABILITIES) == POWER_LOSS
 
+    def _gatherer(self, outputs: Outputs) -> Gatherer | None:
+        every = self._options.get("deliverEvery")
+        return None if every is None else Gatherer(outputs, parse_duration(every, "deliverEvery"))
+
     @property
     def _existing(self) -> str:
         return self._choice("existing", EXISTING)
@@ -273,6 +288,6 @@ class StreamWriter:
 
     def _whole(self, name: str, default: int) -> int:
         text = self._options.get(name, str(default))
-        if not text.isdigit() or int(text) < 1:
+        if name in self._options and (not text.isdigit() or int(text) < 1):
             raise JobError(f'{name} "{text}" is not a whole number above zero')
         return int(text)
