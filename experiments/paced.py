@@ -30,7 +30,7 @@ import pyarrow as pa
 from watersmeet.model.placement import Placement
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.checkpoint import in_memory
-from watersmeet.runtime.clock import Clock
+from watersmeet.runtime.clock import Clock, Ended, never
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import SourceBatch
@@ -52,7 +52,7 @@ class CpuClock:
     def utc_us(self) -> int:
         return round(self.now() * 1e6)
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, ended: Ended = never) -> None:
         self._slept += max(0.0, seconds)
 
 

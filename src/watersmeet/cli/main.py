@@ -1,6 +1,7 @@
 """The command `watersmeet`: one module a verb, and the one place where errors become messages and exit codes.
 
-Exit codes: 0 success, 1 a fault, 2 a mistake of the user's, 130 interrupted, 141 the reader of our output went away.
+Exit codes: 0 success, 1 a fault, 2 a mistake of the user's, 130 interrupted, 141 the reader of our output went away,
+143 a run that SIGTERM has ended between two batches.
 A traceback appears only if the environment has `WATERSMEET_TRACE=1`.
 """
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from watersmeet.runtime.events import Event, Report
 
 COLUMNS = ("batch", "rows in", "rows out", "rows/s", "seconds", "state rows", "active", "cold")
+TERMINATED = 143  # 128 + SIGTERM, as shells report it
 BATCHES_SHOWN = 15  # fits a small terminal with the summary
 
 
@@ -46,7 +47,8 @@ def add_parser(subparsers: SubParsers) -> None:
 def run(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
     run_job = runner(job)
-    stopped = stop_on_signals() if args.drain else never
+    asked: list[signal.Signals] = []
+    stopped = stop_on_signals(asked, args.drain)
     if args.json:
         run_job(job, without_secrets(report_json), stopped, drain=args.drain)
     elif sys.stdout.isatty():
@@ -54,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
             run_job(job, without_secrets(report), stopped, drain=args.drain)
     else:
         run_job(job, without_secrets(report_lines), stopped, drain=args.drain)
+    if asked and not args.drain:
+        print("terminated", file=sys.stderr)
+        return TERMINATED
     return 0
 
 
@@ -61,20 +66,20 @@ def without_secrets(report: Report) -> Report:
     return lambda event: report(hide_in(event))
 
 
-def never() -> bool:
-    return False
+def stop_on_signals(asked: list[signal.Signals], drain: bool) -> Callable[[], bool]:
+    """Whether somebody has asked the run to end, between two batches; what they did is in `asked`.
 
-
-def stop_on_signals() -> Callable[[], bool]:
-    """Whether somebody has asked the run to end. To ask twice ends it at once, as without."""
-    asked: list[int] = []
+    SIGTERM always asks, as those do who look after services; an interrupt where the run is to drain, and ends it where
+    it is otherwise. To ask twice ends it at once, as without.
+    """
 
     def ask(number: int, frame: object) -> None:
-        asked.append(number)
-        tell("ending: results that are owed are emitted first; interrupt again to end at once")
+        asked.append(signal.Signals(number))
+        if drain:
+            tell("ending: results that are owed are emitted first; interrupt again to end at once")
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM) if drain else (signal.SIGTERM,):
         signal.signal(number, ask)
     return lambda: bool(asked)
 

@@ -6,8 +6,17 @@ Batches are paced and timed by `now`. `utc_us` is what event times are compared 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
+
+LOOK_SECONDS = 0.5  # while a run waits it looks that often whether it is to end
+
+Ended = Callable[[], bool]
+
+
+def never() -> bool:
+    return False
 
 
 def utc_text() -> str:
@@ -26,8 +35,8 @@ class Clock(Protocol):
     def utc_us(self) -> int:
         """Microseconds since 1970, in UTC."""
 
-    def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+    def sleep(self, seconds: float, ended: Ended = never) -> None:
+        """Let `seconds` pass, or fewer if `ended()` meanwhile."""
 
 
 def utc_us() -> int:
@@ -42,8 +51,10 @@ class WallClock:
     def utc_us(self) -> int:
         return utc_us()
 
-    def sleep(self, seconds: float) -> None:
-        time.sleep(max(0.0, seconds))
+    def sleep(self, seconds: float, ended: Ended = never) -> None:
+        until = self.now() + seconds
+        while (left := until - self.now()) > 0 and not ended():
+            time.sleep(min(left, LOOK_SECONDS))
 
 
 class VirtualClock:
@@ -65,5 +76,5 @@ class VirtualClock:
     def utc_us(self) -> int:
         return self._start_us + round(self.now() * 1e6)
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, ended: Ended = never) -> None:
         self._now += max(0.0, seconds)

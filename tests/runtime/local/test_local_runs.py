@@ -16,7 +16,7 @@ import watersmeet as wm
 from small_jobs import FILES, SmallJob, rows_of, write_rows
 from watersmeet.config import load_job
 from watersmeet.errors import JobError
-from watersmeet.runtime.clock import VirtualClock, WallClock
+from watersmeet.runtime.clock import Ended, VirtualClock, WallClock, never
 from watersmeet.runtime.events import Event
 from watersmeet.runtime.local.job import run_job
 
@@ -94,7 +94,7 @@ def test_a_run_that_goes_on_counts_from_where_it_began(tmp_path: Path) -> None:
     assert sum(end["rows_out"] for end in ends) == sum(job.expected().values())
 
 
-class Ended(Exception):
+class Over(Exception):
     pass
 
 
@@ -106,18 +106,18 @@ class CountingClock(VirtualClock):
         self.slept: list[float] = []
         self._left = sleeps
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, ended: Ended = never) -> None:
         self.slept.append(seconds)
         super().sleep(seconds)
         if len(self.slept) == self._left:
-            raise Ended
+            raise Over
 
 
 def test_a_trigger_waits_between_batches_and_never_ends(tmp_path: Path) -> None:
     job = SmallJob(tmp_path).write()
     clock = CountingClock(FILES + 3)
     events: list[Event] = []
-    with pytest.raises(Ended):
+    with pytest.raises(Over):
         run_job(load_job(job.path, ["run.trigger=90 seconds"]), events.append, clock=clock)
     assert [event["batch"] for event in events if event["event"] == "batch"] == list(range(FILES))
     assert clock.slept == [90.0] * (FILES + 3)

@@ -11,6 +11,9 @@ from watersmeet.runtime.local.executor import SourceBatches
 from watersmeet.runtime.local.sources import LocalSource
 from watersmeet.state.manifest import Manifest
 
+# A trigger may be of no time at all; where there was nothing to read, the sources are not listed more often than this.
+IDLE_SECONDS = 0.05
+
 
 def run_batches(
     driver: Driver[SourceBatches],
@@ -39,7 +42,8 @@ def run_batches(
         elif driver.run_idle():
             yield driver.manifest
         if trigger is not None:
-            clock.sleep(trigger.total_seconds() - (clock.now() - started))
+            pause = trigger.total_seconds() if pulled else max(trigger.total_seconds(), IDLE_SECONDS)
+            clock.sleep(pause - (clock.now() - started), stopped)
     while drain and driver.drain_step(ended):
         yield driver.manifest
     driver.end()
