@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,7 +91,8 @@ def go_on(home: Path, batches: int) -> dict[str, float]:
     """Run until so many batches were told of, then kill the process; the seconds of the first of them."""
     began = time.time()
     words = [sys.executable, "-m", "benchmarks.recovery", "--child", str(home)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+    # A session of its own, so that Spark's JVM and its workers are killed with it.
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         told: list[dict[str, Any]] = []
         while len(told) < batches:
@@ -98,7 +100,7 @@ def go_on(home: Path, batches: int) -> dict[str, float]:
             if not line:
                 raise SystemExit(f"the run ended after {len(told)} of {batches} batches")
             told.append(json.loads(line))
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
     first = told[0]
     return {
         "all": first["told"] - began,
