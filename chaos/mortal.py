@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 from power_loss import Killed, Recorder
 from watersmeet import faults
 from watersmeet.runtime import checkpoint, opening
+from watersmeet.runtime.clock import Ended, never
 from watersmeet.runtime.local import executor
 from watersmeet.state import file_lists, syncing, table
 from watersmeet.state.epochs import Holder
@@ -54,7 +55,7 @@ class JumpingClock:
     def utc_us(self) -> int:
         return round(self.time * 1e6)
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, ended: Ended = never) -> None:
         self.time += max(0.0, seconds)
 
     def jump(self, seconds: float) -> None:
