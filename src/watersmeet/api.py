@@ -287,7 +287,7 @@ class LocalQuery(_Explained):
         """The answer, a record batch at a time, as the input is read.
 
         A batch takes the next record batch of every stream; tables are cut into pieces of `batch_rows` rows (default:
-        one piece). One that has more than `max_batch_rows` rows or `max_batch_bytes` bytes (default: 128 MB; "off": no
+        one piece). One that has more than `max_batch_rows` rows or `max_batch_bytes` bytes (default: 32 MB; "off": no
         limit) is joined in several batches, which changes no result: its watermark waits for the last of them.
 
         `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond it is spilled

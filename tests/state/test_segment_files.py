@@ -155,3 +155,23 @@ def test_memory_has_the_same_face(rows: pa.RecordBatch, state: State) -> None:
     segments.delete_all([file_name(segment.id)])
     segments.delete_all([file_name(segment.id)])
     assert segments.names() == []
+
+
+def test_what_is_known_of_segments_goes_with_them(tmp_path: Path, rows: pa.RecordBatch, state: State) -> None:
+    """Over many batches, a process keeps checksums, open files and copies of the segments that there are."""
+    folder = Folder(str(tmp_path / "segments"), str(tmp_path / "cache"), durable=False)
+    folder.make()
+    segments = FileSegments(folder, keep_open=True)
+    known, held = len(segment_files._sound), len(segment_files.open_files._files)
+    alive: list[Segment] = []
+    for number in range(1_000):
+        alive.append(segments.write(rows, state, Slice(((0, 2),), Bounds(2)), number))
+        segments.read(alive[-1])
+        if len(alive) > 3:
+            segments.delete_all([file_name(alive.pop(0).file)])
+    copies = [name for _, _, names in os.walk(tmp_path / "cache") for name in names]
+    assert len(copies) == len(alive) == 3
+    assert len(segment_files._sound) - known == 3
+    assert len(segment_files.open_files._files) - held == 3
+    segments.close()
+    assert len(segment_files._sound) == known

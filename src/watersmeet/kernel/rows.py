@@ -60,7 +60,7 @@ def _too_much_text(batches: Sequence[pa.RecordBatch]) -> ResourceError:
         f'column "{widest}" has too much text for one batch',
         detail=f"{sum(batch.num_rows for batch in batches)} rows hold {sizes[widest]} bytes of it; "
         f"what is joined at once can hold {MAX_TEXT_BYTES}.",
-        hint="Use smaller batches (maxFilesPerTrigger, batch_rows) or more slots, or select less of the text.",
+        hint="Use smaller batches (max_batch_bytes, maxFilesPerTrigger) or more slots, or select less of the text.",
     )
 
 
