@@ -64,6 +64,11 @@ class History:
         assert code == 0, err
         return out
 
+    def compact(self) -> str:
+        code, out, err = self.job.call("state", "compact", "ck")
+        assert code == 0, err
+        return out
+
     def check(self) -> None:
         """All that has come has been answered, once."""
         come = {name: batches[: self.come] for name, batches in self.streams.items()}
@@ -209,14 +214,48 @@ def test_killed_in_a_rollback_and_rolled_back_further(tmp_path: Path) -> None:
     history.check()
 
 
+@pytest.mark.parametrize("run", ["", "memory = 1500", "memory = 1500\nslots = 3"])
+def test_compaction_leaves_few_files_and_the_same_rows(run: str, tmp_path: Path) -> None:
+    history = History(tmp_path, 9, run)
+    for _ in range(3):
+        history.read(2, "adapt.merge=off")
+    before = history.manifests()[-1]
+    said = history.compact()
+    after = history.manifests()[-1]
+    assert "files with" in said
+    assert after.last_batch == before.last_batch
+    assert after.next_delivery == before.next_delivery
+    assert len(after.segments) < len(before.segments)
+    assert after.state_rows <= before.state_rows, "what has expired may go"
+    assert {(s.state, s.generation) for s in after.segments.values()} <= {
+        (s.state, s.generation) for s in before.segments.values()
+    }
+    assert (tmp_path / "ck" / "state" / "snapshots" / f"{after.version:020d}.json").exists()
+    code, _, err = history.job.call("state", "verify", "ck")
+    assert code == 0, err
+    assert after.can_go_back_to(before.version)
+    history.roll_back(before.version)
+    history.compact()
+    again = history.compact()  # there is nothing left to do
+    assert again.split(" before, ")[0].removeprefix("state: ") in again.split(" before, ")[1]
+    history.read(2)
+    history.check()
+    unused = set((tmp_path / "ck" / "state" / "segments").iterdir())
+    history.job.finish("run.keep_versions=1")
+    history.compact()
+    left = set((tmp_path / "ck" / "state" / "segments").iterdir())
+    assert len(left) < len(unused)
+    history.check()
+
+
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_histories(seed: int, tmp_path: Path) -> None:
-    """Batches, spills, merges, restarts, deaths, rollbacks and their deaths, in any order."""
+    """Batches, spills, merges, restarts, rollbacks, compactions, and the deaths of all, in any order."""
     draw = random.Random(seed)
     history = History(tmp_path, seed, draw.choice(["", "memory = 1500", "memory = 4000"]))
     history.read(2)
     for _ in range(8):
-        match draw.choice(["read", "die", "roll back", "roll back", "roll back and die"]):
+        match draw.choice(["read", "die", "roll back", "roll back", "roll back and die", "compact", "compact and die"]):
             case "read":
                 history.read(draw.randint(0, 2), f"run.slots={draw.randint(1, 3)}")
             case "die":
@@ -224,6 +263,13 @@ def test_histories(seed: int, tmp_path: Path) -> None:
                 fault = f"{point}:{draw.randint(1, 4)}"
                 history.job.start(KEPT, fault=fault)
                 history.job.marker(fault).unlink(missing_ok=True)
+            case "compact":
+                history.compact()
+            case "compact and die":
+                point = draw.choice(["before-commit:2", "after-commit", "after-segment", "before-snapshot"])
+                with (tmp_path / "o").open("w") as out, (tmp_path / "e").open("w") as err:
+                    history.job._fork(["state", "compact", "ck"], point, out, err, 120)
+                history.job.marker(point).unlink(missing_ok=True)
             case action:
                 found = history.manifests()
                 can = [m.version for m in found if found[-1].can_go_back_to(m.version)]

@@ -57,6 +57,22 @@ def choose_merges(candidates: Sequence[Candidate], state: State, watermark: int 
     return [tuple(candidate.name for candidate in pile) for pile in _close(piles, stretch, watermark) if len(pile) > 1]
 
 
+def choose_all(candidates: Sequence[Candidate], state: State, watermark: int | None) -> list[tuple[str, ...]]:
+    """As `choose_merges`, as far as it can be: all candidates of a stretch of time, as many as one segment may hold.
+
+    For when nothing else is to be done; what is rewritten does not count.
+    """
+    width = min((w for _, w in state.windows), default=None)
+    stretch = max(1, width // 4) if width is not None else None
+    piles: dict[int, list[list[Candidate]]] = {}
+    for candidate in sorted(candidates, key=lambda entry: entry.bytes):
+        found = piles.setdefault(_time((candidate,), stretch), [[]])
+        if _bytes((*found[-1], candidate)) > MAX_SEGMENT_BYTES:
+            found.append([])
+        found[-1].append(candidate)
+    return [tuple(entry.name for entry in pile) for found in piles.values() for pile in found if len(pile) > 1]
+
+
 def _close(
     piles: list[tuple[Candidate, ...]], stretch: int | None, watermark: int | None
 ) -> list[tuple[Candidate, ...]]:

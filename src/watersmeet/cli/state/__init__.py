@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from watersmeet.cli.state import backup, backups, ls, restore, rollback, set_watermark, show, verify
+from watersmeet.cli.state import backup, backups, compact, ls, restore, rollback, set_watermark, show, verify
 
 if TYPE_CHECKING:
     from watersmeet.cli.terminal import SubParsers
 
 # Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
-VERBS = (ls, show, verify, rollback, set_watermark, backup, backups, restore)
+VERBS = (ls, show, verify, rollback, set_watermark, compact, backup, backups, restore)
 
 
 def add_parser(subparsers: SubParsers) -> None:

@@ -5,7 +5,7 @@ One `SlotState` serves one task. It collects what the task wrote for the task's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -22,8 +22,10 @@ from watersmeet.model.routing import GroupRange, Routing, Slice, count_groups, i
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.runtime.context import GroupsToMerge, StageContext
-from watersmeet.state.compaction import Candidate, choose_merges
+from watersmeet.state.compaction import Candidate, choose_all, choose_merges
 from watersmeet.state.segment_files import Segments
+
+ChooseMerges = Callable[[Sequence[Candidate], State, int | None], list[tuple[str, ...]]]
 
 
 class SlotState:
@@ -83,7 +85,11 @@ class SlotState:
         stretches = _stretches(segment.groups, self._routing(state).bounds)
         return fitted(self._read(segment), state).among(stretches)
 
-    def keep(self, state: State, rows: pa.RecordBatch) -> None:
+    def compact(self, state: State) -> None:
+        """Write the segments of `state` down as few, with no new rows."""
+        self.keep(state, pa.RecordBatch.from_pylist([], schema=state.schema), choose_all)
+
+    def keep(self, state: State, rows: pa.RecordBatch, choose: ChooseMerges = choose_merges) -> None:
         """Add this batch's rows to `state`."""
         until = self.context.horizons_us[state.name]
         rows = self._unexpired(rows, state, until)
@@ -93,7 +99,7 @@ class SlotState:
             newest = int(np.max(expiry(rows, state)))
             candidates.append(Candidate("", rows.num_rows, rows.nbytes, newest))
         waiting = rows.num_rows > 0
-        for names in choose_merges(candidates, state, until):
+        for names in choose(candidates, state, until):
             pieces = [loaded[SegmentId(name)][1].part for name in names if name]
             if "" in names:
                 pieces.append(rows)
