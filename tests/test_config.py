@@ -11,6 +11,7 @@ import pytest
 from watersmeet.adapt.settings import ForcedStep, MemorySettings
 from watersmeet.config import AdaptConfig, RunConfig, SinkConfig, SparkConfig, load_job, parse_job
 from watersmeet.errors import JobError
+from watersmeet.state.retention import Retention
 
 STREAM = """\
 [streams.A]
@@ -82,6 +83,12 @@ def test_every_key() -> None:
     assert job.adapt == AdaptConfig("((A B) C)", "off")
     assert job.spark.master == "local[2]"
     assert job.spark.conf == {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
+
+
+def test_versions_kept() -> None:
+    assert parse_job(MINIMAL, "job.toml").run.retention == Retention()
+    lines = with_run('keep_versions = 70\nkeep_for = "2 hours"')
+    assert parse_job(lines, "job.toml").run.retention == Retention(70, 7_200_000_000)
 
 
 def test_memory_settings() -> None:
@@ -276,6 +283,8 @@ def with_stream(line: str) -> str:
         pytest.param(
             MINIMAL + '[adapt]\nspill = "bottomup"', 'unknown spill "bottomup" in [adapt]', '"bottom-up"', id="policy"
         ),
+        pytest.param(with_run("keep_versions = 0"), '"keep_versions" in [run] is 0', "1 or more", id="versions"),
+        pytest.param(with_run('keep_for = "2 moons"'), 'keep_for "2 moons" is not a duration', "", id="kept for"),
         pytest.param(
             MINIMAL + 'durability = "power"',
             'unknown durability "power" in [run]',

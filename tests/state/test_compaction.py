@@ -11,7 +11,7 @@ from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import Partitioning, StateName
 from watersmeet.plan.physical import State
 from watersmeet.state import compaction
-from watersmeet.state.compaction import Candidate, choose_merges
+from watersmeet.state.compaction import Candidate, choose_all, choose_merges
 
 BIG = compaction.MAX_SEGMENT_BYTES
 
@@ -116,3 +116,17 @@ def test_a_state_has_few_segments_and_rewrites_rows_rarely(batches: int) -> None
     assert sum(candidate.rows for candidate in held) == batches * 100
     assert len(held) <= 3 * 6
     assert written <= batches * 100 * 6
+
+
+@pytest.mark.parametrize(
+    ("width", "held", "merges"),
+    [
+        (None, [(10, NEVER)], []),
+        (None, [(1000, NEVER), (1, NEVER)], ["ba"]),
+        (400, [(10, 50), (10, 60), (10, 150)], ["ab"]),
+        (400, [(10, 50), (10, 150), (10, 99), (10, 199)], ["ac", "bd"]),
+        (None, [(BIG // 10, NEVER), (2, NEVER), (1, NEVER)], ["cb"]),
+    ],
+)
+def test_all_that_may_be_together(width: int | None, held: list[tuple[int, int]], merges: list[str]) -> None:
+    assert ["".join(names) for names in choose_all(segments(*held), state(width), None)] == merges

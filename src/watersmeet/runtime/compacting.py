@@ -10,7 +10,7 @@ The query is bound from what the checkpoint says of it, which its own digest has
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -20,9 +20,10 @@ from watersmeet.adapt.decisions import UniteParts, Work
 from watersmeet.errors import CheckpointError, QueryError
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import SegmentId
+from watersmeet.model.segments import Segment
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out_spec
-from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import Checkpoint, this_run
 from watersmeet.runtime.clock import utc_us
@@ -123,7 +124,15 @@ def _parts(plan: PhysicalPlan, manifest: Manifest) -> Iterator[UniteParts]:
             ]
             assert state is not None
             for parts in choose_all(entries, replace(state, windows=()), None):
-                yield UniteParts(name, generation, tuple(map(SegmentId, parts)))
+                if _several_in_a_slot(manifest, state, [bucket.entries[SegmentId(part)] for part in parts]):
+                    yield UniteParts(name, generation, tuple(map(SegmentId, parts)))
+
+
+def _several_in_a_slot(manifest: Manifest, state: State, parts: Sequence[Segment]) -> bool:
+    """Whether any slot would write fewer files than it reads."""
+    routing = manifest.placement.of(state.partitioning)
+    owned = [routing.owned_by(slot) for slot in range(manifest.placement.slots)]
+    return any(sum(bool(part.only(groups).groups) for part in parts) > 1 for groups in owned)
 
 
 # --- the query of a checkpoint ---------------------------------------------------------------------------------------
