@@ -46,6 +46,8 @@ def test_spark_goes_back(tmp_path: Path) -> None:
         arguments[4] = str(after_batch(job, 3))  # and further back
     paths = list_notes(Folder(str(tmp_path / "ck" / "spark")))
     assert numbers_in(paths, OFFSETS)[-1] > 3, "it died in the middle of it"
+    code, said, _ = job.call("state", "verify", "ck")
+    assert code == 0, said
 
     write_streams(CASE, streams, tmp_path / "in", BATCHES - 1)
     events = job.finish(KEPT)
