@@ -219,3 +219,31 @@ def test_what_waits_for_its_delivery_comes_back_with_the_checkpoint(tmp_path: Pa
     assert report is not None and report.checked["waiting file"] == len(stored)
     assert rotten.go_on() == "right"
     assert not list((home / "ck/state/results").iterdir())
+
+
+def test_a_folder_for_one_checkpoint_and_not_inside_it(job: SmallJob, tmp_path: Path) -> None:
+    backed_up(job)
+    with pytest.raises(CheckpointError, match="is in the checkpoint itself"):
+        backed_up(job, BackupStore(str(job.checkpoint / "backups")))
+    other = SmallJob(tmp_path / "other")
+    other.home.mkdir()
+    other.write().finish()
+    with pytest.raises(CheckpointError, match="holds backups of another checkpoint"):
+        backed_up(other, store_of(job))
+    assert [index.number for index in store_of(job).whole()] == [1]
+
+
+def test_after_a_rollback_what_stays_is_not_taken_for_later(job: SmallJob) -> None:
+    first = backed_up(job)
+    go_on(job)
+    arguments = ["state", "rollback", str(job.checkpoint), "--to-version", str(first.index.version), "--yes"]
+    assert main(arguments) == 0
+    made = backed_up(job)
+    assert made.index.batch == first.index.batch < FILES - 1
+    assert delivered_since(made.index, CheckpointFolders(str(job.checkpoint)).home) == []
+    shutil.rmtree(job.checkpoint)
+    restore(store_of(job), made.index, CheckpointFolders(str(job.checkpoint)))
+    report = verify(CheckpointFolders(str(job.checkpoint)))
+    assert report is not None and report.sound
+    job.finish()
+    assert job.answer() == job.expected()

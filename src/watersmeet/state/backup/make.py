@@ -43,7 +43,7 @@ from watersmeet.state.spark_notes import (
 )
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import OLDEST_FORMAT, FileTable, decode, version_name
-from watersmeet.state.updates import FinishBatch, update_from_json
+from watersmeet.state.updates import FinishBatch, GoBack, update_from_json
 from watersmeet.state.verify.walk import waiting_folders
 
 TURNS = 200  # of a checkpoint whose files go while they are copied
@@ -86,10 +86,13 @@ def back_up(
     folders: CheckpointFolders, store: BackupStore, now: str, keep: int = 3, progress: Progress = silent
 ) -> Made | None:
     """Back up the newest version of a checkpoint; None if there is none."""
-    if _newest(folders.state) is None:
+    table = _newest(folders.state)
+    if table is None:
         return None
+    _refuse_inside(folders, store)
     lock = _lock(store)
     try:
+        _refuse_other(table.manifest, store)
         number = store.begin({"since": now})
         whole = store.whole()
         work = _Work(folders, store, number, whole[-1] if whole else None, progress)
@@ -102,6 +105,26 @@ def back_up(
     own = [file for file in index.files if file.number == number]
     copied = {file.place: file.bytes for file in own}
     return Made(index, len(own), sum(copied.values()), deleted, turns, tuple(sorted(work.unknown)))
+
+
+def _refuse_inside(folders: CheckpointFolders, store: BackupStore) -> None:
+    if f"{store.home.path()}/".startswith(f"{folders.home.path()}/"):
+        raise CheckpointError(
+            "the folder for backups is in the checkpoint itself",
+            detail=f"{store.home.path()} would go with {folders.home.path()}.",
+            hint="Give a folder elsewhere, on another disk if there is one.",
+        )
+
+
+def _refuse_other(manifest: Manifest, store: BackupStore) -> None:
+    """Raise if there are backups of another checkpoint: those would be counted, and dropped, with its own."""
+    for index in store.whole():
+        if index.owner and manifest.id and index.owner != manifest.id:
+            raise CheckpointError(
+                "the folder holds backups of another checkpoint",
+                detail=f"{store.home.path()} has backup {index.number} of {index.source}.",
+                hint="Give each checkpoint a folder of its own.",
+            )
 
 
 def _lock(store: BackupStore) -> CheckpointLock:
@@ -136,6 +159,8 @@ def _results_of_last_batch(table: FileTable) -> tuple[str, ...] | None:
         except FileNotFoundError:
             return None
         for update in map(update_from_json, content["updates"]):
+            if isinstance(update, GoBack):
+                return None  # what comes before is of versions that were undone
             if isinstance(update, FinishBatch):
                 names += (*update.results, *update.late_files)
                 if not update.batch.round:
