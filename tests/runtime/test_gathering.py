@@ -14,6 +14,7 @@ import pytest
 from object_server import S3Server
 from rival_runs import RivalJob
 from small_jobs import SmallJob, checked_main, rows_of, write_rows
+from watersmeet.cli.main import main
 from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.runtime.clock import VirtualClock
@@ -153,3 +154,18 @@ def test_without_a_checkpoint(job: SmallJob) -> None:
     job.finish()
     assert sizes(job.out) == [Counter(job.answer()).total()]
     assert job.answer() == job.expected()
+
+
+def test_a_rollback_withdraws_what_was_gathered(job: SmallJob, capsys: pytest.CaptureFixture[str]) -> None:
+    """But not to where some of it waited already: its rows are in one file with later ones."""
+    job.spoil("[sink]", '[sink]\ndeliver_every = "1 hour"')
+    job.spoil("[run]", "[run]\nkeep_versions = 100")
+    job.finish()
+    roll = ["state", "rollback", str(job.checkpoint), "--yes", "--to-version"]
+    assert main([*roll, "2"]) == 2
+    assert "gathered" in capsys.readouterr().err
+    assert job.answer() == job.expected()
+    assert main([*roll, "0"]) == 0
+    for _ in range(2):
+        job.finish()
+        assert job.answer() == job.expected()

@@ -113,14 +113,17 @@ def _read(folders: CheckpointFolders, version: int) -> tuple[Manifest, Manifest,
     target: Manifest | None = None
     head: Manifest | None = None
     by_version: list[tuple[int, Delivery]] = []
-    known: set[int] = set()
+    known: set[tuple[int, tuple[str, ...], tuple[str, ...]]] = set()  # one that was gathered has other files since
     for manifest in read_versions(folders.state):
+        if target is not None and head is not None:
+            _refuse_gathered(target, head, manifest)
         head = manifest
         if manifest.version == version:
             target = manifest
         for entry in manifest.undelivered:
-            if target is not None and entry.id >= target.next_delivery and entry.id not in known:
-                known.add(entry.id)
+            files = (entry.id, entry.results, entry.late_files)
+            if target is not None and entry.id >= target.next_delivery and files not in known:
+                known.add(files)
                 by_version.append((manifest.version, entry))
     if head is None:
         raise CheckpointError(f'folder "{folders.home.path()}" holds no state')
@@ -128,6 +131,19 @@ def _read(folders: CheckpointFolders, version: int) -> tuple[Manifest, Manifest,
         raise _refused(head, version)
     gone = [number for first, last in head.undone for number in range(first, last + 1)]
     return target, head, tuple(entry for number, entry in by_version if number not in set(gone))
+
+
+def _refuse_gathered(target: Manifest, before: Manifest, after: Manifest) -> None:
+    """Raise if results that waited in `target` were put into one file with later ones (`runtime/gathering.py`)."""
+    former, latter = ({entry.id: entry for entry in manifest.undelivered} for manifest in (before, after))
+    gathered = any(latter.get(name, entry) != entry for name, entry in former.items())
+    if gathered and any(e.id in former and latter.get(e.id) != former[e.id] for e in target.undelivered):
+        raise CheckpointError(
+            f"version {target.version} cannot be gone back to",
+            detail=f"With version {after.version} results that waited then were gathered with later ones, as "
+            "deliver_every has it, and cannot be told apart any more.",
+            hint="Go back to a version at which no results waited: watersmeet state show CK --version N says which do.",
+        )
 
 
 def _refused(head: Manifest, version: int) -> CheckpointError:
