@@ -38,7 +38,8 @@ def run(session: Any, case: Case, folder: Path, **options: Any) -> tuple[Counter
         reader = session.readStream.schema(from_arrow_schema(stream.schema)).option("maxFilesPerTrigger", 1)
         frames[name] = reader.format("parquet").load(str(folder / name))
     events: list[Any] = []
-    writer = wm.sql(case.text, lateness=case.lateness, **frames).writeStream.format("parquet").report(events.append)
+    query = wm.sql(case.text, lateness=case.lateness, max_ahead=case.max_ahead, ahead_of=case.ahead_of, **frames)
+    writer = query.writeStream.format("parquet").report(events.append)
     writer.options(path=str(folder / "out"), checkpointLocation=str(folder / "ck"), plan=case.plan)
     writer.options(slots=case.slots, groups=case.groups, **options)
     writer.trigger(availableNow=True).start().awaitTermination()
@@ -50,13 +51,13 @@ def run(session: Any, case: Case, folder: Path, **options: Any) -> tuple[Counter
 
 
 @contract_settings(6)
-@given(case=cases(largest=4))
+@given(case=cases(largest=4, ahead=["streams"]))
 def test_the_answer_is_the_oracles(spark: Any, case: Case) -> None:
     expected = case.answer()
     with tempfile.TemporaryDirectory() as folder:
         rows, events = run(spark, case, Path(folder))
     assert rows == expected.rows
-    assert events[-1]["rows_late"] == expected.rows_late
+    assert (events[-1]["rows_late"], events[-1]["rows_ahead"]) == (expected.rows_late, expected.rows_ahead)
 
 
 @contract_settings(4)

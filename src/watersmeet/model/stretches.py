@@ -32,6 +32,9 @@ def find_stretches(times_us: npt.NDArray[np.int64], gap_us: int) -> list[Stretch
     """
     if not len(times_us):
         return []
+    first, last = int(times_us.min()), int(times_us.max())
+    if last - first <= gap_us:  # as of most batches
+        return [Stretch(first, last, len(times_us))]
     ordered = np.sort(times_us)
     # As unsigned numbers, which the distance between the ends of 64 bits fits into.
     steps = ordered[1:].view(np.uint64) - ordered[:-1].view(np.uint64)
