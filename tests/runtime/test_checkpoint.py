@@ -24,6 +24,7 @@ from watersmeet.runtime.checkpoint import (
     refuse_unfit,
     slots_changed,
 )
+from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
@@ -44,7 +45,7 @@ def held(folders: CheckpointFolders) -> Checkpoint:
     lock = CheckpointLock(folders.home)
     lock.acquire()
     table = FileTable.create(folders.state, first_manifest(QUERY, PLAN.spec, Placement(2, GROUPS), "asked for"))
-    return hold(folders, table, (folders.results,), lock)
+    return hold(folders, table, Outputs(kept=folders.results), lock)
 
 
 def test_version_0_says_which_plan_and_why(held: Checkpoint) -> None:
@@ -83,7 +84,7 @@ def test_taking_over_deletes_what_nobody_refers_to(held: Checkpoint, folders: Ch
     lock.acquire()
     table = FileTable.open(folders.state)
     assert table is not None
-    hold(folders, table, (folders.results,), lock).close()
+    hold(folders, table, Outputs(kept=folders.results), lock).close()
     assert (folders.segments.names(), folders.results.names()) == (["kept.arrow"], [])
 
 
@@ -107,8 +108,10 @@ def test_files_that_their_delivery_moved_away_are_not_asked_for_again(
 ) -> None:
     """On a store that were a request for each batch. Should one be there all the same, it is an orphan."""
     table = FileTable.create(folders.state, first_manifest(QUERY, PLAN.spec, Placement(2, GROUPS)))
-    beside = Folder(str(tmp_path / "out")).sub("_waiting")
-    held = hold(folders, table, (folders.results, beside), CheckpointLock(folders.home))
+    outputs = Outputs(late_target=str(tmp_path / "out"), kept=folders.results, owner="ck")
+    beside = outputs.late_waiting
+    assert beside is not None
+    held = hold(folders, table, outputs, CheckpointLock(folders.home))
     for folder in (folders.results, beside):
         Path(folder.path("r0")).write_text("")
     held.drop_later(delivered=["r0"])
