@@ -113,8 +113,8 @@ def _show(outcome: Outcome, as_json: bool) -> None:
     counts = outcome.counts
     console.print(
         f"{outcome.stories:,} histories, {counts['actions']:,} actions, {counts['runs']:,} runs, "
-        f"{counts['batches']:,} batches, {counts['SpillGroups']:,} spills, {counts['MergeGroup']:,} merges of groups; "
-        f"{outcome.seconds:,.0f} seconds"
+        f"{counts['batches']:,} batches, {counts['SpillGroups']:,} spills, {counts['MergeGroup']:,} merges of groups, "
+        f"{counts['Verify']:,} times verified; {outcome.seconds:,.0f} seconds"
     )
     console.print(
         f"{tally.rows:,} results and {tally.late:,} late rows checked, {tally.exact:,} times to the last one: "

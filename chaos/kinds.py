@@ -35,6 +35,7 @@ FAULTS: tuple[Kind, ...] = (
     Kind("disk-fails", 2, disks.draw_fail_disk),
     Kind("full-disk", 2, disks.draw_fill_disk),
     Kind("bit-flips", 1, disks.draw_flip_bit),
+    Kind("backup", 0.5, operations.draw_back_up),
     Kind("clock-jumps", 1, ordinary.draw_jump),
     Kind("second-start", 1, rivals.draw_start_twice),
     Kind("takeover", 1.5, rivals.draw_take_over),
