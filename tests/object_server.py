@@ -148,7 +148,12 @@ def s3_proxy(server: S3Server) -> Iterator[S3Proxy]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that was killed
+                super().handle_error(request, client_address)
+
+    listening = Server(("127.0.0.1", 0), Handler)
     listening.daemon_threads = True
     proxy = S3Proxy(listening.server_port)
     threading.Thread(target=listening.serve_forever, args=(0.02,), daemon=True).start()

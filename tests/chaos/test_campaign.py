@@ -30,22 +30,21 @@ def check(outcome: Outcome) -> None:
 
 
 def test_a_history_of_everything(tmp_path: Path) -> None:
-    story = Story(BY_NAME["tree-budget"], 1, actions=150, kinds=FAULTS)
+    story = Story(BY_NAME["tree-budget"], 1, actions=100, kinds=FAULTS)
     outcome = play([story], tmp_path)
     assert outcome.failures == []
     assert outcome.tally.wrong == 0
-    assert outcome.tally.rows > 5_000
+    assert outcome.tally.rows > 3_000
     assert outcome.tally.late > 100
-    assert outcome.fired.total() > 20
+    assert outcome.fired.total() > 10
     assert outcome.counts["SpillGroups"] > 20
     assert outcome.counts["MergeGroup"] > 20
 
 
 @pytest.mark.parametrize("fault", [kind.name for kind in FAULTS])
 def test_every_fault_strikes(fault: str, tmp_path: Path) -> None:
-    """In a query that spills, and in one that is routed."""
     seeds = range(1, 2 if fault == "in-a-row" else 3)
-    outcome = play(episodes((BY_NAME["window-budget"], ROUTED), [fault_named(fault)], seeds), tmp_path)
+    outcome = play(episodes([BY_NAME["window-budget"]], [fault_named(fault)], seeds), tmp_path)
     if outcome.left_out:
         pytest.skip("mounting a small filesystem needs root")
     check(outcome)
