@@ -93,7 +93,7 @@ class Driver(Generic[SourceT]):
 
     def begin(self) -> None:
         """Report the start, and deliver what an earlier run may not have delivered."""
-        self._report(StartEvent(self.plan.tree).to_json())
+        self._report(StartEvent(self.plan.tree).to_json(self._clock.utc_us()))
         self.deliver_pending()
 
     def deliver_pending(self, at_end: bool = False) -> None:
@@ -185,7 +185,7 @@ class Driver(Generic[SourceT]):
                 self.checkpoint.tidy()
             batches = self.manifest.last_batch - self._before.last_batch
             seconds = 0.0 if self._began is None else self._clock.now() - self._began
-        self._report(EndEvent.of(self._before, self.manifest, batches, seconds).to_json())
+        self._report(EndEvent.of(self._before, self.manifest, batches, seconds).to_json(self._clock.utc_us()))
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
@@ -249,8 +249,11 @@ class Driver(Generic[SourceT]):
         self._decide(Moment.AFTER_BATCH)
         told, self._told = self._told, []
         decisions = [for_people(entry, self.plan.label) for entry in told]
-        event = batch_event(self.plan, self.manifest, self.controller.ledgers, seconds, decisions, commit_seconds)
-        self._report(event.to_json())
+        now_us = self._clock.utc_us()
+        event = batch_event(
+            self.plan, self.manifest, self.controller.ledgers, seconds, decisions, commit_seconds, now_us
+        )
+        self._report(event.to_json(now_us))
         for note in self._ahead.of_batch(self.plan.query, merge_stream_reports(streams)):
             warn(note, self._report)
         self._tidy()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from watersmeet.plan.physical import PhysicalPlan, State
+from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
@@ -23,13 +25,24 @@ def silent(event: Event) -> None:
     """Tell nobody."""
 
 
+def time_text(now_us: int) -> str:
+    """A time as events have it.
+
+    >>> time_text(1_700_000_000_123_456)
+    '2023-11-14T22:13:20.123456Z'
+    """
+    return f"{datetime.fromtimestamp(now_us // 1_000_000, UTC):%Y-%m-%dT%H:%M:%S}.{now_us % 1_000_000:06d}Z"
+
+
 class _Told:
     """An event as JSON: its kind, and its fields."""
 
     event: ClassVar[str]
 
-    def to_json(self) -> Event:
-        return {"event": self.event, **{entry.name: getattr(self, entry.name) for entry in fields(self)}}  # type: ignore[arg-type]
+    def to_json(self, now_us: int | None = None) -> Event:
+        """With the time `now_us`, or the present one."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
+        return {"event": self.event, "timestamp": time_text(utc_us() if now_us is None else now_us), **values}
 
 
 @dataclass(frozen=True)
@@ -120,11 +133,13 @@ def batch_event(
     seconds: float,
     decisions: Sequence[Mapping[str, Any]] = (),
     commit_seconds: float = 0.0,
+    now_us: int | None = None,
 ) -> BatchEvent:
     """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
     assert batch is not None
     marks = watermarks_us(plan, manifest)
+    furthest = max((mark for mark in marks.values() if mark is not None), default=None)
     owing = {plan.label(name): int(ledger.owing.sum()) for name, ledger in ledgers.at(manifest).items()}
     kind = MergeEvent if batch.round else BatchEvent
     return kind(
@@ -145,6 +160,7 @@ def batch_event(
                 "late": progress.late,
                 "ahead": progress.ahead,
                 "watermark": marks.get(name),
+                **_lags(marks.get(name), furthest, utc_us() if now_us is None else now_us),
             }
             for name, progress in manifest.streams.items()
         },
@@ -153,6 +169,18 @@ def batch_event(
         decisions=list(decisions),
         rows_ahead=batch.rows_ahead,
     )
+
+
+def _lags(watermark_us: int | None, furthest_us: int | None, now_us: int) -> dict[str, float | None]:
+    """How far a watermark is behind the clock, and behind the furthest one: which stream holds the others back.
+
+    >>> _lags(4_000_000, 5_000_000, 7_500_000)
+    {'watermark_lag_seconds': 3.5, 'behind_seconds': 1.0}
+    """
+    if watermark_us is None or furthest_us is None:
+        return {"watermark_lag_seconds": None, "behind_seconds": None}
+    lag_us, behind_us = now_us - watermark_us, furthest_us - watermark_us
+    return {"watermark_lag_seconds": lag_us / 1e6, "behind_seconds": behind_us / 1e6}
 
 
 def state_sizes(plan: PhysicalPlan, manifest: Manifest) -> dict[str, dict[str, Any]]:
