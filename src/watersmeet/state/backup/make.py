@@ -12,6 +12,7 @@ damaged stops the backup; those that were made before are as they were.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,7 +44,7 @@ from watersmeet.state.spark_notes import (
 )
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import OLDEST_FORMAT, FileTable, decode, version_name
-from watersmeet.state.updates import FinishBatch, GoBack, update_from_json
+from watersmeet.state.updates import FinishBatch, GatherDeliveries, GoBack, update_from_json
 from watersmeet.state.verify.walk import waiting_folders
 
 TURNS = 200  # of a checkpoint whose files go while they are copied
@@ -161,11 +162,27 @@ def _results_of_last_batch(table: FileTable) -> tuple[str, ...] | None:
         for update in map(update_from_json, content["updates"]):
             if isinstance(update, GoBack):
                 return None  # what comes before is of versions that were undone
+            if isinstance(update, GatherDeliveries):  # named after the last batch that is in them
+                names += (*update.results, *update.late_files)
             if isinstance(update, FinishBatch):
                 names += (*update.results, *update.late_files)
                 if not update.batch.round:
                     return tuple(names)
     return tuple(names)
+
+
+def _gathered_since(table: FileTable, manifest: Manifest) -> bool:
+    """Whether a later version has put other files in the place of those that wait; also where that cannot be known."""
+    waiting = {delivery.id for delivery in manifest.undelivered}
+    for number in itertools.count(manifest.version + 1):
+        try:
+            content, _ = decode(table.versions, version_name(number), OLDEST_FORMAT, FORMAT)
+        except FileNotFoundError:  # the end, or the run has deleted them from the oldest on
+            return number > 1 and not table.versions.exists(version_name(number - 1))
+        updates = map(update_from_json, content["updates"])
+        if any(isinstance(update, GatherDeliveries) and waiting & {*update.ids} for update in updates):
+            return True
+    raise AssertionError("versions come to an end")
 
 
 class _Work:
@@ -234,7 +251,7 @@ class _Work:
         manifest = table.manifest
         self.unknown = set()
         # What goes first comes first: notes of Spark's and waiting files, then segments from the newest on.
-        found = [*self._log(table), *self._spark(manifest), *self._waiting(manifest)]
+        found = [*self._log(table), *self._spark(manifest), *self._waiting(table)]
         lists = {name for stream in manifest.streams.values() for name, _ in stream.file_lists}
         found += [self._file(self._folders.file_lists, f"state/files/{name}", name, None) for name in sorted(lists)]
         sums = {file_name(entry.file): (entry.bytes, entry.crc32) for entry in manifest.segments.values()}
@@ -324,10 +341,12 @@ class _Work:
         if manifest.version and table.snapshots.exists(version_name(0)):
             yield self._note(f"state/snapshots/{version_name(0)}", table.snapshots.read(version_name(0)))
 
-    def _waiting(self, manifest: Manifest) -> Iterator[Stored]:
-        """What waits for its delivery. What does not wait any more was delivered, though no version says so yet."""
+    def _waiting(self, table: FileTable) -> Iterator[Stored]:
+        """What waits for its delivery. What does not wait any more was delivered, or gathered with others."""
+        manifest = table.manifest
         folders = waiting_folders(self._folders, manifest.holder.waiting)
         stays = self._folders.results.path() in manifest.holder.waiting  # until a version says so
+        missing: list[str] = []
         for delivery in manifest.undelivered:
             for name in (*delivery.results, *delivery.late_files):
                 stored = self._first(folders, name, delivery.sums.get(name))
@@ -337,6 +356,10 @@ class _Work:
                     raise _Gone(self._folders.results.path(name))
                 elif not manifest.holder.waiting:
                     self.unknown.add(name)
+                else:
+                    missing.append(name)
+        if missing and _gathered_since(table, manifest):
+            raise _Gone(missing[0])  # its rows are in another file now, which a later version lists
 
     def _first(self, folders: Iterable[Folder], name: str, told: FileSum | None) -> Stored | None:
         for folder in folders:
