@@ -301,7 +301,7 @@ def _read_job(data: dict[str, Any], origin: str) -> Job:
 
 def _check_folders(job: Job) -> None:
     """Refuse one folder for two things: results among the files of a stream would be read as its rows."""
-    taken = {_folder(s.path): f'stream "{name}"' for name, s in job.sources.items() if s.path is not None}
+    taken = {one_folder(s.path): f'stream "{name}"' for name, s in job.sources.items() if s.path is not None}
     written = {
         "the results": job.sink.path if job.sink.format == "parquet" else None,
         "late rows": job.sink.late,
@@ -310,7 +310,7 @@ def _check_folders(job: Job) -> None:
     for what, path in written.items():
         if path is None:
             continue
-        other = taken.setdefault(_folder(path), what)
+        other = taken.setdefault(one_folder(path), what)
         if other != what:
             raise JobError(
                 f'folder "{path}" is for {other} and for {what}',
@@ -318,10 +318,10 @@ def _check_folders(job: Job) -> None:
             )
 
 
-def _folder(path: str) -> str:
+def one_folder(path: str) -> str:
     """One text for all ways to write the same folder.
 
-    >>> _folder("/in/./A/") == _folder("/in/A"), _folder("s3://bucket/in/")
+    >>> one_folder("/in/./A/") == one_folder("/in/A"), one_folder("s3://bucket/in/")
     (True, 's3://bucket/in')
     """
     return path.rstrip("/") if "://" in path else os.path.realpath(path)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame
 
 from watersmeet.adapt.settings import MemorySettings
-from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig, read_retention
+from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig, one_folder, read_retention
 from watersmeet.errors import JobError, cause, did_you_mean
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
@@ -170,6 +170,7 @@ class StreamWriter:
             self.queryName(queryName)
         if path is not None:
             self.option("path", path)
+        self._check_folders()
         where = self._options.get("checkpointLocation")
         if not where:
             raise JobError("the query has no checkpoint", hint='Set .option("checkpointLocation", "some/folder").')
@@ -205,6 +206,20 @@ class StreamWriter:
         except BaseException:
             opened.close()
             raise
+
+    def _check_folders(self) -> None:
+        """Refuse options that name no folder, and one folder for two things, as a job file does."""
+        taken: dict[str, str] = {}
+        for name in ("path", "latePath", "checkpointLocation"):
+            place = self._options.get(name)
+            if place is None:
+                continue
+            if not place.strip():
+                raise JobError(f'option "{name}" is empty', detail="It names a folder.", hint='Write "." for this one.')
+            if (other := taken.setdefault(one_folder(place), name)) != name:
+                raise JobError(
+                    f'folder "{place}" is for {other} and for {name}', detail="Each of them needs a folder of its own."
+                )
 
     def _start(self, opened: OpenRun, folders: CheckpointFolders, late: str | None) -> SparkRun:
         outputs = opened.outputs
