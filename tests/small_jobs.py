@@ -110,7 +110,11 @@ class SmallJob:
 
     def answer(self) -> Counter[tuple[Any, ...]]:
         """The rows that were delivered; every file must be readable."""
-        files = sorted(self.out.glob("*.parquet")) if self.out.exists() else []
+        return self.answer_in(self.out)
+
+    def answer_in(self, folder: Path) -> Counter[tuple[Any, ...]]:
+        """The rows in one of its output folders."""
+        files = sorted(folder.glob("*.parquet")) if folder.exists() else []
         return Counter(tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist())
 
     def expected(self) -> Counter[tuple[Any, ...]]:

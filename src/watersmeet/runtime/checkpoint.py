@@ -202,6 +202,9 @@ def hold(folders: CheckpointFolders, table: FileTable, outputs: Outputs, lock: C
     waiting = outputs.waiting_folders
     for folder in (folders.segments, folders.file_lists, *waiting):
         folder.make()
+    for folder, names in outputs.left_elsewhere(table.manifest, folders.home).items():
+        folder.delete_all(names)  # this run has copies, which wait where it delivers from
+        folder.remove_if_empty()
     outputs.adopt(table.manifest, folders.home)
     outputs.take_restored(table.manifest, folders.results)
     if table.manifest.withdrawals:
@@ -221,6 +224,7 @@ def prepare_to_take(folders: CheckpointFolders, table: FileTable, outputs: Outpu
     """
     for folder in (folders.segments, folders.file_lists, *outputs.waiting_folders):
         folder.make()
+    outputs.bring(table.manifest, outputs.left_elsewhere(table.manifest, folders.home))
     waiting = outputs.find_waiting(table.manifest.undelivered)
     _check_waiting(table.manifest, waiting)
     _sync_found(folders, table, {**dict.fromkeys(outputs.waiting_folders, ()), **waiting})

@@ -147,8 +147,10 @@ def _take(
     former, name = table.manifest.holder, table.manifest.id or new_name()
     outputs = outputs.of_checkpoint(name)
     outputs.refuse_results_of_others(own_unnamed=not table.manifest.id or table.manifest.named_at > 0)
+    # Where something was left elsewhere stays known until it is deleted there, or it could be delivered from there too.
+    left = outputs.left_elsewhere(table.manifest, folders.home)
     table = table.claim(
-        this_run(outputs.waiting_folders),
+        this_run((*outputs.waiting_folders, *left)),
         lambda manifest: [
             *named(manifest, name),
             *slots_changed(manifest, settings.slots),

@@ -5,7 +5,9 @@ delivery may be repeated: what was moved already stays moved. Whoever notes down
 names on disk first.
 
 The folder is named after the checkpoint, and so is every file (`runtime/output_names.py`). So a checkpoint that was
-moved or restored finds what waits, and one that comes to the results of another is refused. What a release before
+moved or restored finds what waits, and one that comes to the results of another is refused. A run whose results go
+elsewhere than those of the run before takes what that one has left along: copies before it claims the checkpoint, and
+deletes after it, before it delivers anything. What a release before
 checkpoints had names has left to be delivered lies in a folder named after the checkpoint's place: it is looked for by
 the names of the files, and taken from there (`adopt`).
 """
@@ -13,7 +15,7 @@ the names of the files, and taken from there (`adopt`).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -156,6 +158,25 @@ class Outputs:
                 former.delete_all([name for name in former.names() if owner_of(name) is not None])
                 former.remove_if_empty()
 
+    def left_elsewhere(self, manifest: Manifest, home: Folder) -> dict[Folder, list[str]]:
+        """What is to be delivered and waits where the run before has left it, whose results went elsewhere."""
+        own = {folder.path() for folder in self.waiting_folders}
+        wanted = {name for entry in manifest.undelivered for name in (*entry.results, *entry.late_files)}
+        others = [home.elsewhere(place) for place in manifest.holder.waiting if wanted and place not in own]
+        found = {folder: sorted(wanted & set(folder.names())) for folder in others}
+        return {folder: names for folder, names in found.items() if names}
+
+    def bring(self, manifest: Manifest, left: Mapping[Folder, Sequence[str]]) -> None:
+        """Copy what was left elsewhere to where this run delivers from. Nothing is deleted: it is not taken yet."""
+        for folder, there in left.items():
+            for entry in manifest.undelivered:
+                for names, waiting in ((entry.results, self.waiting), (entry.late_files, self.late_waiting)):
+                    for name in (name for name in names if name in there):
+                        if waiting is None:
+                            raise _nowhere_to_go(folder, name)
+                        if not waiting.exists(name):
+                            copy_file(folder, name, waiting, name, entry.sums.get(name))
+
     def take_restored(self, manifest: Manifest, results: Folder) -> None:
         """Let files wait where they are delivered from that a backup has brought back with the checkpoint itself."""
         there = set(results.names())
@@ -175,6 +196,14 @@ def _publish(waiting: Folder, names: Sequence[str], target: Folder) -> list[Fold
     waiting.move_out(names, target, midway="in-delivery")
     # One that was moved before may have been moved by a process that was killed, and not be on disk either.
     return [target] if names else []
+
+
+def _nowhere_to_go(folder: Folder, name: str) -> JobError:
+    return JobError(
+        "what the run before has left to be delivered has nowhere to go",
+        detail=f"{folder.path(name)} was committed and not delivered, and this run has no folder for such files.",
+        hint="Run it once more with the [sink] that it had, or name a folder; then change it.",
+    )
 
 
 def _results_of_others(folder: Folder, what: str, others: Sequence[tuple[str, str]]) -> JobError:

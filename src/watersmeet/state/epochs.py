@@ -34,8 +34,8 @@ class Holder:
     host: str = ""
     pid: int = 0
     since: str = ""  # a time in UTC, for people
-    # Where its results and late rows wait for their delivery, without secrets: for who verifies or copies a checkpoint.
-    # A run knows its own folders, and goes by nothing that stands here.
+    # Where results and late rows wait for their delivery, without secrets: for who verifies or copies a checkpoint, and
+    # for the next run, whose results may go elsewhere.
     waiting: tuple[str, ...] = ()
 
     @classmethod
