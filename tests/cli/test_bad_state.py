@@ -161,13 +161,13 @@ def test_a_checkpoint_made_on_spark_is_refused(half_way: SmallJob, capsys: pytes
 def test_a_checkpoint_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = SmallJob(tmp_path).write()
     job.checkpoint.write_text("")
-    checked_main(job, capsys, 1, 'cannot create folder "ck": File exists')
+    checked_main(job, capsys, 2, f'"{job.checkpoint}" is not a folder')
 
 
 def test_an_output_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = SmallJob(tmp_path).write()
     job.out.write_text("")
-    checked_main(job, capsys, 1, "cannot create folder")
+    checked_main(job, capsys, 2, f'"{job.out}" is not a folder')
 
 
 def test_a_second_run_on_a_live_checkpoint_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

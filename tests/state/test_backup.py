@@ -233,6 +233,24 @@ def test_a_folder_for_one_checkpoint_and_not_inside_it(job: SmallJob, tmp_path: 
     assert [index.number for index in store_of(job).whole()] == [1]
 
 
+@pytest.mark.parametrize("place", ["backups", "backups/ck", "backups/x/../ck"])
+def test_no_checkpoint_is_made_among_the_backups(place: str, job: SmallJob, capsys: pytest.CaptureFixture[str]) -> None:
+    backed_up(job)
+    before = sorted((job.home / "backups").rglob("*"))
+    assert main(["state", "restore", str(job.home / "backups"), f"{job.home}/{place}"]) == 2
+    assert "error: the checkpoint is to be in the folder for backups itself" in capsys.readouterr().err
+    assert sorted((job.home / "backups").rglob("*")) == before
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_file_where_a_folder_is_to_be(place: str, job: SmallJob, capsys: pytest.CaptureFixture[str]) -> None:
+    backed_up(job)
+    (job.home / "file").write_text("")
+    assert main(["state", "backup", str(job.checkpoint), str(job.home / place)]) == 2
+    assert main(["state", "restore", str(job.home / "backups"), str(job.home / place)]) == 2
+    assert capsys.readouterr().err.count(f'error: "{job.home / "file"}" is not a folder') == 2
+
+
 def test_after_a_rollback_what_stays_is_not_taken_for_later(job: SmallJob) -> None:
     first = backed_up(job)
     go_on(job)

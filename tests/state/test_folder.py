@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from object_server import S3Server
-from watersmeet.errors import ResourceError, StateConflictError
+from watersmeet.errors import AddressError, ResourceError, StateConflictError
 from watersmeet.state.files import Folder
 
 
@@ -179,10 +179,17 @@ def test_an_error_of_the_disk_names_the_file(number: int, hint: bool, tmp_path: 
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("below", ["", "x", "x/y"])
+def test_a_folder_where_a_file_is(below: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    with pytest.raises(AddressError) as caught:
+        Folder(str(tmp_path / "file" / below)).make()
+    assert caught.value.primary == f'"{tmp_path / "file"}" is not a folder'
+
+
+def test_a_folder_that_cannot_be_made() -> None:
     with pytest.raises(ResourceError, match="cannot create folder"):
-        Folder(str(tmp_path / "file" / "x")).make()
+        Folder("/proc/none").make()
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:

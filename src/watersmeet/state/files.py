@@ -122,7 +122,10 @@ class Folder:
         """Make the folder if it is not there; `private`: open to this user alone, unless it was there before."""
         if self.local:
             with disk_errors("create folder", self.path()):
-                os.makedirs(self.path(), PRIVATE_FOLDER if private else 0o777, exist_ok=True)
+                try:
+                    os.makedirs(self.path(), PRIVATE_FOLDER if private else 0o777, exist_ok=True)
+                except (FileExistsError, NotADirectoryError):
+                    raise _not_a_folder(self.path()) from None
                 if self.durable:
                     _sync_parents(self.path())
 
@@ -359,6 +362,16 @@ def sync_folder(path: str) -> None:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
+
+
+def _not_a_folder(path: str) -> AddressError:
+    """What to say of a path where a folder cannot be made, as it is a file, or one above it is."""
+    taken = path
+    while not os.path.lexists(taken):
+        taken = os.path.dirname(taken)
+    return AddressError(
+        f'"{taken}" is not a folder', detail=f"The folder {path} is needed.", hint="Name another one."
+    )
 
 
 def _sync_parents(path: str) -> None:

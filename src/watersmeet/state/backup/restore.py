@@ -59,6 +59,7 @@ def choose(store: BackupStore, number: int | None) -> BackupIndex:
 
 def restore(store: BackupStore, index: BackupIndex, folders: CheckpointFolders, progress: Progress = silent) -> None:
     """Make the checkpoint that the backup is of at `folders`, where there is none."""
+    _refuse_inside(store, folders)
     lock = CheckpointLock(folders.home)
     lock.acquire()
     try:
@@ -66,6 +67,15 @@ def restore(store: BackupStore, index: BackupIndex, folders: CheckpointFolders, 
         _restore(store, index, folders, progress)
     finally:
         lock.release()
+
+
+def _refuse_inside(store: BackupStore, folders: CheckpointFolders) -> None:
+    if f"{folders.home.path()}/".startswith(f"{store.home.path()}/"):
+        raise CheckpointError(
+            "the checkpoint is to be in the folder for backups itself",
+            detail=f"{folders.home.path()} would go with {store.home.path()}.",
+            hint='Name a folder elsewhere, and set "checkpoint" in [run] to that.',
+        )
 
 
 def _refuse_existing(folders: CheckpointFolders) -> None:
