@@ -17,7 +17,7 @@ from watersmeet.errors import CheckpointError, ResourceError
 from watersmeet.state.backup import make
 from watersmeet.state.backup.index import BackupIndex
 from watersmeet.state.backup.make import Made, back_up
-from watersmeet.state.backup.restore import choose, delivered_since, restore
+from watersmeet.state.backup.restore import choose, delivered_since, restore, withdrawn_since
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.backup.verify import wrong_files
 from watersmeet.state.folders import CheckpointFolders
@@ -249,6 +249,27 @@ def test_a_file_where_a_folder_is_to_be(place: str, job: SmallJob, capsys: pytes
     assert main(["state", "backup", str(job.checkpoint), str(job.home / place)]) == 2
     assert main(["state", "restore", str(job.home / "backups"), str(job.home / place)]) == 2
     assert capsys.readouterr().err.count(f'error: "{job.home / "file"}" is not a folder') == 2
+
+
+def test_a_backup_from_before_a_rollback_tells_of_results_that_it_took_out(
+    job: SmallJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = backed_up(job)
+    go_on(job)
+    second = backed_up(job)
+    delivered = {path.name for path in job.out.glob("*.parquet")}
+    assert main(["state", "rollback", str(job.checkpoint), "--to-version", str(first.index.version), "--yes"]) == 0
+    taken = delivered - {path.name for path in job.out.glob("*.parquet")}
+    assert taken
+    home = CheckpointFolders(str(job.checkpoint)).home
+    assert withdrawn_since(first.index, home) == []
+    assert {name for entry in withdrawn_since(second.index, home) for name in entry.names} == taken
+    assert withdrawn_since(backed_up(job).index, home) == []
+    shutil.rmtree(job.checkpoint)
+    capsys.readouterr()
+    assert main(["state", "restore", str(job.home / "backups"), str(job.checkpoint), "--number", "2"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{len(taken)} files that were delivered before the backup" in said
 
 
 def test_after_a_rollback_what_stays_is_not_taken_for_later(job: SmallJob) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from watersmeet.errors import CheckpointError, ResourceError
+from watersmeet.errors import AddressError, CheckpointError
 from watersmeet.state.files import Folder
 from watersmeet.state.lock import CheckpointLock
 
@@ -64,5 +64,5 @@ def test_far_away_there_is_no_lock() -> None:
 
 def test_a_checkpoint_that_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "ck").write_text("")
-    with pytest.raises(ResourceError, match="cannot create folder"):
+    with pytest.raises(AddressError, match="is not a folder"):
         CheckpointLock(Folder(str(tmp_path / "ck"))).acquire()

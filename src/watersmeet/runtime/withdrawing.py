@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from watersmeet import faults
 from watersmeet.runtime.outputs import WAITING
 from watersmeet.state.files import Folder
-from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
 from watersmeet.state.manifest import ASIDE, KEEP, REMOVE, Manifest, Withdrawal
 from watersmeet.state.spark_notes import go_back, list_notes
 
-SET_ASIDE = "_rolled-back"  # readers of parquet files pass over a folder that begins with an underscore
 HOW = {
-    ASIDE: f"moved to a folder {SET_ASIDE}-VERSION beside them, which readers pass over",
+    ASIDE: f"moved to a folder {ROLLED_BACK}-VERSION beside them, which readers pass over",
     REMOVE: "deleted",
     KEEP: "left where they are, so that their results will be there twice",
 }
@@ -60,7 +59,7 @@ def _withdraw(withdrawal: Withdrawal, waiting: Folder) -> list[Folder]:
             target.delete(name)
             faults.reach("in-withdrawal")
         return [target]
-    aside = target.sub(f"{SET_ASIDE}-{withdrawal.version}")
+    aside = target.sub(f"{ROLLED_BACK}-{withdrawal.version}")
     aside.make()
     target.move_out(there, aside, midway="in-withdrawal")
     return [aside, target]

@@ -369,9 +369,7 @@ def _not_a_folder(path: str) -> AddressError:
     taken = path
     while not os.path.lexists(taken):
         taken = os.path.dirname(taken)
-    return AddressError(
-        f'"{taken}" is not a folder', detail=f"The folder {path} is needed.", hint="Name another one."
-    )
+    return AddressError(f'"{taken}" is not a folder', detail=f"The folder {path} is needed.", hint="Name another one.")
 
 
 def _sync_parents(path: str) -> None:

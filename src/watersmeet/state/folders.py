@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from watersmeet.state.files import Folder
 
+ROLLED_BACK = "_rolled-back"  # in an output; readers of parquet files pass over what begins with an underscore
+
 
 @dataclass(frozen=True)
 class CheckpointFolders:

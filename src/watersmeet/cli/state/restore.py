@@ -9,7 +9,7 @@ from rich.console import Console
 
 from watersmeet.cli.terminal import output_console, progress_bar, size_text
 from watersmeet.state.backup.index import BackupIndex
-from watersmeet.state.backup.restore import Delivered, choose, delivered_since, restore, set_aside
+from watersmeet.state.backup.restore import Delivered, choose, delivered_since, restore, set_aside, withdrawn_since
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.folders import CheckpointFolders
 
@@ -49,6 +49,13 @@ def restore_checkpoint(args: argparse.Namespace) -> int:
             console.print(f"moved {len(entry.names):,} files that were delivered since to {aside.path()}")
     else:
         _warn(console, delivered)
+    for entry in withdrawn_since(index, folders.home):
+        console.print(
+            f"warning: {entry.folder.path()} holds {len(entry.names):,} files that were delivered before the backup, "
+            f"and taken out by a rollback after it, such as {entry.names[0]}: their rows are missing from the output, "
+            "and do not come again. Before the next run, move them back, and remove what was delivered since the "
+            "rollback."
+        )
     return 0
 
 

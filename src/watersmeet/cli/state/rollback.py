@@ -12,8 +12,8 @@ from watersmeet.cli.terminal import tell
 from watersmeet.errors import CheckpointError, WatersmeetError
 from watersmeet.model.quantities import time_text
 from watersmeet.runtime.rollback import Rollback, held_lock, look_ahead, roll_back
-from watersmeet.runtime.withdrawing import HOW, SET_ASIDE, finish_rollbacks, waiting_folders
-from watersmeet.state.folders import CheckpointFolders
+from watersmeet.runtime.withdrawing import HOW, finish_rollbacks, waiting_folders
+from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
 from watersmeet.state.manifest import ASIDE, KEEP, REMOVE, WITHDRAWALS, Manifest
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _results(plan: Rollback, how: str) -> Iterator[str]:
         return
     lying = sum(map(len, plan.delivered.values()))
     yield f"files of results and late rows since: {len(files):,}, of which {lying:,} lie in the output now"
-    done = {ASIDE: f"moved aside, to {SET_ASIDE}-{plan.head.version + 1} there", REMOVE: "deleted", KEEP: HOW[KEEP]}[
+    done = {ASIDE: f"moved aside, to {ROLLED_BACK}-{plan.head.version + 1} there", REMOVE: "deleted", KEEP: HOW[KEEP]}[
         how
     ]
     for folder, names in plan.delivered.items():

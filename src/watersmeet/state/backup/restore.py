@@ -20,7 +20,7 @@ from watersmeet.state.backup.copying import copy_file
 from watersmeet.state.backup.index import BackupIndex, Stored
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.files import Folder
-from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
 from watersmeet.state.head import write_head
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.syncing import sync_files
@@ -183,6 +183,25 @@ def _is_later(name: str, index: BackupIndex) -> bool:
     if batch is None or index.results is None:
         return batch is not None and batch > index.batch
     return batch > index.batch or (batch == index.batch and name not in index.results)
+
+
+def withdrawn_since(index: BackupIndex, near: Folder) -> list[Delivered]:
+    """The files that a later rollback has taken out of an output, though they were delivered before the backup.
+
+    A restored checkpoint counts them as delivered, and never computes them again. Only on disks, and only those that
+    were moved aside.
+    """
+    found = []
+    for waiting in index.outputs:
+        output = near.elsewhere(waiting.rpartition("/")[0])
+        for folder_name in output.names() if output.local else ():
+            kind, _, version = folder_name.rpartition("-")
+            if kind == ROLLED_BACK and version.isdecimal() and int(version) > index.version:
+                folder = output.sub(folder_name)
+                ours = [name for name in folder.names() if batch_of(name, index.owner) is not None]
+                names = tuple(name for name in ours if not _is_later(name, index))
+                found += [Delivered(folder, names)] if names else []
+    return found
 
 
 def set_aside(delivered: Sequence[Delivered], index: BackupIndex) -> list[Folder]:
