@@ -6,6 +6,9 @@ checkpoint, nor for none. Every file is checked while it is copied.
 A restored checkpoint goes on from the version of the backup. What was delivered after that is computed and delivered
 once more, in files of other names. `delivered_since` finds those that are still where they were delivered to, by the
 batch in their names, and `set_aside` moves them to a folder that readers pass over.
+
+Known limit: where the log of versions was too short when the backup was made (`results` is None), files of merges after
+the same batch are not found.
 """
 
 from __future__ import annotations
