@@ -212,7 +212,11 @@ def command_lines(process: int) -> list[str]:
     family = [process]
     for member in family:
         family += [child for child, parent in parents.items() if parent == member]
-    return [Path(f"/proc/{member}/cmdline").read_bytes().replace(b"\0", b" ").decode() for member in family]
+    found = []
+    for member in family:
+        with suppress(OSError):  # it may have ended meanwhile
+            found.append(Path(f"/proc/{member}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
 
 
 def test_a_variable_that_is_missing(
