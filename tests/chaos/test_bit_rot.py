@@ -96,16 +96,14 @@ def test_damage_is_told_and_repair_goes_on(what: str, job: Rotten) -> None:
 
 
 def test_a_version_of_another_life_is_told(job: Rotten) -> None:
-    """The newest version is sound and follows well, but it is not the one that was committed."""
-    newest = job.files("newest version")[0]
-    first = newest.read_bytes()
-    for path in sorted((job.job.home / "ck" / "state").glob("*/*.json")):
-        if path == newest:
-            path.unlink()
-    (job.job.home / "ck" / "state" / "head").unlink()
-    assert job.go_on() != "told"  # the batch is done again, with other names of files: it is told by nobody
-    assert newest.read_bytes() != first
-    newest.write_bytes(first)
+    """It is sound, and has the number that it should have, but it is not the one that was committed."""
+    assert job.go_on() == "right"
+    version = job.files("versions")[-2]
+    first = version.read_bytes()
+    job.put_back()
+    assert job.go_on() == "right"  # with other names of files
+    assert version.read_bytes() != first
+    version.write_bytes(first)
     done = job.job.run_here()
     assert (done.code, 'manifest file "' in done.stderr) == (1, True)
 
