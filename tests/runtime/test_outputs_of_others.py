@@ -125,7 +125,9 @@ def test_on_a_store(s3: S3Server, tmp_path: Path, capsys: Capture) -> None:
     job = RivalJob.on("store", tmp_path, s3, files=4)
     assert job.start().end() is None
     other = s3.address(f"{s3.bucket()}/ck")
-    checked_main(job.job, capsys, 2, REFUSED, f"run.checkpoint={other}")
+    job.job.spoil(job.checkpoint.address, other)
+    checked_main(job.job, capsys, 2, REFUSED)
+    job.job.spoil(other, job.checkpoint.address)
     assert job.start().end() is None
     assert job.answer() == job.expected(files=4)
 

@@ -95,6 +95,7 @@ def open_run(
     and number of groups; another number of slots changes placement.
     """
     outputs = outputs or Outputs()
+    _ = outputs.waiting_folders  # raises where an address is not to be reached, before anything is made
     if folders is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = Placement(settings.slots, settings.groups)
