@@ -21,7 +21,7 @@ from watersmeet.state.epochs import name_of_epoch
 LONGEST_STREAM = 120  # of a filesystem's 255 bytes for a name; the rest of ours takes some 60
 
 _OURS = re.compile(
-    r"(?:part-\d{8,}-\d{4,}|late-.*-\d{8,})(?:-(?P<owner>[0-9a-f]{12})(?=-e))?(?:-e\d+)?-[0-9a-f]{12,16}\.parquet",
+    r"(?:part-\d{8,}-\d{4,}|late-.*?-\d{8,})(?:-(?P<owner>[0-9a-f]{12})(?=-e))?(?:-e\d+)?-[0-9a-f]{12,16}\.parquet",
     re.DOTALL,
 )
 
@@ -78,6 +78,8 @@ def owner_of(name: str) -> str | None:
 
     >>> owner_of("part-00000000-0001-b1792a8243e1.parquet"), owner_of("part-00000-0c2f-c000.snappy.parquet")
     ('', None)
+    >>> owner_of(late_name("A", 7, "774424281007", 1)), owner_of(result_name(7, 0, "774424281007", 1))  # digits alone
+    ('774424281007', '774424281007')
     """
     found = _OURS.fullmatch(name)
     return None if found is None else found["owner"] or ""

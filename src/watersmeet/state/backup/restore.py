@@ -156,7 +156,7 @@ class Delivered:
     names: tuple[str, ...]
 
 
-_RESULT = re.compile(r"(?:part-(\d{8,})-\d{4,}|late-.*-(\d{8,}))(?:-([0-9a-f]{12}))?-e\d+-[0-9a-f]{16}\.parquet")
+_RESULT = re.compile(r"(?:part-(\d{8,})-\d{4,}|late-.*?-(\d{8,}))(?:-([0-9a-f]{12}))?-e\d+-[0-9a-f]{16}\.parquet")
 
 
 def batch_of(name: str, owner: str = "") -> int | None:
@@ -164,6 +164,8 @@ def batch_of(name: str, owner: str = "") -> int | None:
 
     >>> [batch_of(f"{name}-e1-0123456789abcdef.parquet") for name in ("part-00000012-0003", "late-A-00000007")]
     [12, 7]
+    >>> batch_of("late-A-00000007-774424281007-e1-0123456789abcdef.parquet", "774424281007")  # digits alone
+    7
     >>> batch_of("part-00000-0c2f-c000.snappy.parquet")
     """
     found = _RESULT.fullmatch(name)
