@@ -172,6 +172,7 @@ def test_a_checkpoint_of_another_query_and_of_the_local_runtime(run: Run, job: S
 def test_spark_and_our_state_that_do_not_belong_together(run: Run, job: SmallJob) -> None:
     finish(run, job)
     (job.checkpoint / "state").rename(job.home / "away")
+    job.out.rename(job.home / "results")  # which a new state would be refused for
     for stream in "AB":
         write_rows(job.input(stream, FILES), rows_of(FILES))
     check(run(job), 2, f"Spark is at batch {FILES}, but the state is at batch -1")
