@@ -28,6 +28,7 @@ EXPECTED = duckdb_answer(CASE, STREAMS)
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.campaign
 def test_a_killed_query_goes_on_from_a_backup(tmp_path: Path) -> None:
     job = JudgedJob.write(tmp_path / "job", CASE, runtime="spark")
     write_streams(CASE, STREAMS, job.home / "in", 0, READ)

@@ -23,6 +23,7 @@ def after_batch(job: JudgedJob, batch: int) -> int:
     return [m.version for m in found if m.last_batch == batch and found[-1].can_go_back_to(m.version)][-1]
 
 
+@pytest.mark.campaign
 def test_spark_goes_back(tmp_path: Path) -> None:
     streams = draw_streams(CASE, BATCHES, 12, 6, seed=1, late=2)
     job = JudgedJob.write(tmp_path, CASE, runtime="spark")

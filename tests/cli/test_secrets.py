@@ -20,6 +20,7 @@ from watersmeet.cli.main import main
 CANARY = "canary-0f3b/5+d1"
 FORMS = (CANARY, "canary-0f3b%2F5%2Bd1", "canary-0f3b%2F5+d1", "canary-0f3b/5%2Bd1")
 RUNTIMES = ["local", pytest.param("spark", marks=pytest.mark.spark)]
+SPARK_LATER = ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.campaign])]
 
 
 def clean(text: str) -> str:
@@ -136,7 +137,7 @@ def test_errors_of_stores(
     assert "internal error" not in told
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("runtime", SPARK_LATER)
 def test_a_checkpoint_on_a_store(runtime: str, tmp_path: Path, s3: S3Server) -> None:
     """Whose address refers to the secret. On Spark the address is one that cannot be used, and that is said."""
     job = SmallJob(tmp_path, runtime).write()
@@ -153,6 +154,7 @@ def test_a_checkpoint_on_a_store(runtime: str, tmp_path: Path, s3: S3Server) -> 
 
 
 @pytest.mark.spark
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "old, new",
     [
@@ -181,7 +183,7 @@ def test_errors_of_spark(old: str, new: str, trace: str, tmp_path: Path, monkeyp
     clean_files(*(folder for folder in (job.checkpoint, job.out) if folder.exists()))
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("runtime", SPARK_LATER)
 def test_no_command_line_has_it(runtime: str, tmp_path: Path) -> None:
     """Of any process that the run starts: the JVM is told its settings on one, if nobody takes care."""
     job = job_with_secret(tmp_path, runtime)

@@ -17,7 +17,7 @@ from small_jobs import FILES, SmallJob
 from watersmeet.state.files import Folder
 from watersmeet.state.lock import CheckpointLock
 
-RUNTIMES = ["local", pytest.param("spark", marks=pytest.mark.spark)]
+RUNTIMES = ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.campaign])]
 
 
 def start(job: SmallJob, trigger: str, *arguments: str) -> subprocess.Popen[str]:
