@@ -23,6 +23,7 @@ import pytest
 from watersmeet.config import SourceConfig
 from watersmeet.errors import InputError, JobError
 from watersmeet.lang.types import parse_schema
+from watersmeet.model.intake import FilePosition
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import FORMATS, SPARK_OPTIONS
 from watersmeet.runtime.local.sources import FileSource
@@ -173,10 +174,10 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
 
 def local_or_refused(path: Path, form: str, schema: str) -> Any:
     try:
-        table = FORMATS[form].read(pafs.LocalFileSystem(), str(path), parse_schema(schema), {})
+        pieces = list(FORMATS[form].pieces(pafs.LocalFileSystem(), str(path), parse_schema(schema), {}, FilePosition()))
     except ValueError:
         return REFUSED
-    return [row["c"] for row in rows_of(table)]
+    return [row["c"] for _, table in pieces for row in rows_of(table)]
 
 
 def marked(spark: Any, path: Path, form: str, schema: str) -> dict[int, dict[str, Any] | str]:
