@@ -10,7 +10,7 @@ from adapt.asking import J1, J2, PLAN, Asked, entry
 from small_plans import manifest_of
 from watersmeet.adapt.decisions import MergeGenerations
 from watersmeet.adapt.outlook import Moment
-from watersmeet.adapt.policies.merge_tiers import FANOUT, GENERATIONS, MergeTiers, full_tier
+from watersmeet.adapt.policies.merge_tiers import AT_ONCE, FANOUT, GENERATIONS, MergeTiers, full_tier
 from watersmeet.model.ids import Generation
 from watersmeet.model.routing import count_groups
 from watersmeet.model.segments import Segment
@@ -65,19 +65,19 @@ def test_each_operator_has_tiers_of_its_own() -> None:
 
 
 def test_the_work_of_a_batch_is_bounded() -> None:
-    """A group has 20 bytes in each of four generations, and one input owes nothing: a quarter of the budget, and more
+    """A group has 20 bytes in each of four generations, and one input owes nothing: so much of the budget, and more
     where there are more than eight."""
-    share = len(NINE) / GENERATIONS / 4
-    sizes = {budget: count_groups(decided(*NINE, budget=budget)[0].within) for budget in (None, 1, 1000, 2000)}
-    assert sizes == {None: 1, 1: 1, 1000: int(1000 * share / 80), 2000: int(2000 * share / 80)}
+    share = AT_ONCE * len(NINE) / GENERATIONS
+    sizes = {budget: count_groups(decided(*NINE, budget=budget)[0].within) for budget in (None, 1, 250, 500)}
+    assert sizes == {None: 1, 1: 1, 250: int(250 * share / 80), 500: int(500 * share / 80)}
     many = [entry(f"a{number}", "A", cold=number) for number in range(1, 19)]
-    assert count_groups(decided(*many, budget=1000)[0].within) == int(1000 * 18 / GENERATIONS / 4 / 80)
+    assert count_groups(decided(*many, budget=250)[0].within) == int(AT_ONCE * 250 * 18 / GENERATIONS / 80)
 
 
 def test_what_is_emitted_into_memory_above_counts() -> None:
     both = [*NINE, *(entry(f"b{number}", "B", cold=number) for number in range(1, 10))]
     sizes = [
-        count_groups(decided(*both, budget=2000, learned=Learned(come_true={J1: share}))[0].within) for share in (0, 10)
+        count_groups(decided(*both, budget=500, learned=Learned(come_true={J1: share}))[0].within) for share in (0, 10)
     ]
     assert sizes[0] > sizes[1]
 
