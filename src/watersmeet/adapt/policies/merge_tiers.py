@@ -31,7 +31,7 @@ from watersmeet.state.ledger import Floats, Ledger
 
 GENERATIONS = 8  # of an operator, more than which are merged
 FANOUT = 4
-# Of the budget: what the merges of a batch may read and leave in memory above, at `GENERATIONS`. In pieces of a quarter,
+# Of the budget: what merges of a batch may read and leave in memory above, at `GENERATIONS`. In pieces of a quarter,
 # 40 batches of `tests/regressions/test_what_a_budget_costs.py` took 2.0 s of CPU first and 4.1 s in the end, for the
 # parts that pieces leave have to be united; in pieces of one budget 1.9 and 2.4 s.
 AT_ONCE = 1.0
