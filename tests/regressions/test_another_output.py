@@ -12,7 +12,7 @@ import pytest
 
 from forked_runs import run_apart
 from small_jobs import SmallJob, checked_main
-from watersmeet.runtime.output_names import owner_of
+from watersmeet.state.output_names import stamp_of
 
 KILLED = -9
 
@@ -27,7 +27,7 @@ def delivered(job: SmallJob, *folders: str) -> Counter[tuple[object, ...]]:
 
 
 def waiting_files(job: SmallJob) -> list[Path]:
-    return [path for path in job.home.glob("*/_watersmeet-*/*") if owner_of(path.name) is not None]
+    return [path for path in job.home.glob("*/_watersmeet-*/*") if stamp_of(path.name) is not None]
 
 
 @pytest.mark.parametrize("point", ["before-delivery", "in-delivery"])

@@ -19,9 +19,9 @@ from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.local.job import run_job
-from watersmeet.runtime.output_names import owner_of
 from watersmeet.runtime.results import ParquetResults
 from watersmeet.state.files import Folder
+from watersmeet.state.output_names import Stamp, stamp_of
 
 SCHEMA = pa.schema([("a", pa.int64())])
 FILES = 4
@@ -41,7 +41,7 @@ def sizes(folder: Path) -> list[int]:
 @pytest.mark.parametrize("max_rows", [1, 2, 3, 7, 100])
 def test_a_task_writes_files_of_bounded_length(max_rows: int, tmp_path: Path) -> None:
     chunks = [pa.record_batch({"a": list(range(n))}, schema=SCHEMA) for n in (0, 3, 5, 0, 1)]
-    files, rows = ParquetResults(Folder(str(tmp_path)), max_rows=max_rows).write(chunks, SCHEMA, 3, 1)
+    files, rows = ParquetResults(Folder(str(tmp_path)), max_rows=max_rows).write(chunks, SCHEMA, Stamp(3), 1)
     assert rows == 9
     found = [pq.read_table(tmp_path / name).column("a").to_pylist() for name in files]
     assert [value for part in found for value in part] == [0, 1, 2, 0, 1, 2, 3, 4, 0]
@@ -98,7 +98,9 @@ def test_late_rows_are_gathered_by_stream(job: SmallJob) -> None:
     job.spoil("[sink]", f'[sink]\ndeliver_every = "1 hour"\nlate = "{late}"')
     job.finish()
     assert sizes(late) == [2, 3]
-    owners = {owner_of(path.name) for folder in (late, job.out) for path in folder.glob("*.parquet")}
+    owners = {
+        stamp.owner for folder in (late, job.out) for path in folder.glob("*.parquet") if (stamp := stamp_of(path.name))
+    }
     assert len(owners) == 1
 
 
@@ -133,7 +135,7 @@ def _count(s3: S3Server, job: RivalJob) -> int:
     path = load_job(job.job.path).sink.path
     assert path is not None
     place = path.partition("@")[2].partition("?")[0]
-    return sum(owner_of(name) is not None for name in s3.objects(place))
+    return sum(stamp_of(name) is not None for name in s3.objects(place))
 
 
 @pytest.mark.parametrize(

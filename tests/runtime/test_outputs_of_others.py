@@ -12,7 +12,7 @@ from object_server import S3Server
 from rival_runs import RivalJob
 from small_jobs import SmallJob, checked_main, rows_of, write_rows
 from watersmeet.faults import VARIABLE
-from watersmeet.runtime.output_names import escaped, late_name, owner_of, result_name
+from watersmeet.state.output_names import Stamp, escaped, late_name, result_name, stamp_of
 
 REFUSED = "the folder for results holds results of another checkpoint"
 Capture = pytest.CaptureFixture[str]
@@ -71,7 +71,7 @@ def test_to_append_on_purpose(job: SmallJob, capsys: Capture) -> None:
 def test_late_rows_of_another_checkpoint(job: SmallJob, capsys: Capture) -> None:
     late = job.home / "late"
     late.mkdir()
-    (late / late_name("A", 3, "0123456789ab", 1)).touch()
+    (late / late_name("A", Stamp(3, 0, "0123456789ab", 1))).touch()
     checked_main(job, capsys, 2, "the folder for late rows holds late rows of another checkpoint", f"sink.late={late}")
 
 
@@ -136,16 +136,17 @@ def test_on_a_store(s3: S3Server, tmp_path: Path, capsys: Capture) -> None:
     "stream", ["orders", "a/b", "..", ".", "", "Ä", "%2F", "\\", "x" * 300, "a-00000001", "\n", "\0", "😀" * 99]
 )
 def test_any_stream_has_a_name_for_its_file(stream: str) -> None:
-    name = late_name(stream, 12, "0123456789ab", 7)
+    name = late_name(stream, Stamp(12, 34, "0123456789ab", 7))
     assert len(name.encode()) < 255
     assert not set(name) & set("/\\\0\n")
-    assert owner_of(name) == "0123456789ab"
+    assert stamp_of(name) == Stamp(12, 34, "0123456789ab", 7)
     assert escaped(stream) != escaped(stream + "x")
 
 
 def test_names_of_earlier_releases_are_known() -> None:
     names = ["part-00000003-0001-b1792a8243e1.parquet", "late-A-00000003-3fa1079e077f.parquet"]
     names += ["part-00000003-0001-e12-0123456789abcdef.parquet", "late-a b-00000003-e1-0123456789abcdef.parquet"]
-    assert [owner_of(name) for name in names] == [""] * 4
-    assert owner_of(result_name(123456789, 12345, "0123456789ab", 12345)) == "0123456789ab"
-    assert owner_of("part-00000003-0001-b1792a8243e1.parquet.crc") is None
+    assert [stamp_of(name) for name in names] == [Stamp(3), Stamp(3), Stamp(3, epoch=12), Stamp(3, epoch=1)]
+    stamp = Stamp(123456789, 1234567890, "0123456789ab", 12345)
+    assert stamp_of(result_name(12345, stamp)) == stamp
+    assert stamp_of("part-00000003-0001-b1792a8243e1.parquet.crc") is None

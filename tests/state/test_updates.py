@@ -97,7 +97,7 @@ EXAMPLES: tuple[Update, ...] = (
     NameCheckpoint("0123456789ab"),
     SetPlacement(Placement(3, GROUPS, {Partitioning("k0"): (0, 0, 1, 1, 2, 2, 2, 2)})),
     SetRetention(Retention(7, None)),
-    GoBack(replace(EMPTY, version=3, kept_from=1), "aside", ("r0", "l1")),
+    GoBack(replace(EMPTY, version=3, kept_from=1), "aside", ("r0", "l1"), ("/out/_w",)),
     MarkWithdrawn(),
     SetRetention(Retention(1, 3_600_000_000)),
     CutRange(Partitioning("k0"), 2, 5 << 60, (STATE,), {S: (3, 2)}, {J1: 0.25}),
@@ -130,7 +130,7 @@ EXAMPLES: tuple[Update, ...] = (
     SetNewest("B", 0),
     ListFiles("B", "list.json", 3, 2, ("older.json",)),
     FinishBatch(BatchRecord(0, 10, 20, 3, {"J1": {"rows_in": 10, "rows_out": 20}}, 5, 0), ("r",), ("l",)),
-    GatherDeliveries((DeliveryId(0),), ("r",), ("l",), {"r": (1, 2)}),
+    GatherDeliveries((DeliveryId(0),), ("r",), ("l",), {"r": (1, 2)}, DeliveryId(5)),
     MarkDelivered((DeliveryId(0), DeliveryId(3))),
     RecordDecision({"decision": "SpillGroups", "groups": [[J1, 3]], "reason": "memory"}),
     Learn(Learned(0.25, {J1: 0.5}, (J1, 7.0))),
@@ -159,7 +159,7 @@ def test_apply_leaves_the_manifest_as_it_was(update: Update) -> None:
         decisions=({"version": 0},),
         streams={"B": StreamProgress(1, 9, 0, (("x", 1), ("y", 2)), (("older.json", 1),))},
         undelivered=(Delivery(DeliveryId(0), 0, 0, ("r",)),),
-        withdrawals=(Withdrawal(7, 3, "aside", ("r",)),),
+        withdrawals=(Withdrawal(7, 3, "aside", ("r",), ("/out/_w",)),),
     )
     kept = before.to_json()
     kept_copy = copy.deepcopy(kept)

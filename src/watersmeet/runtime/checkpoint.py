@@ -208,7 +208,7 @@ def hold(folders: CheckpointFolders, table: FileTable, outputs: Outputs, lock: C
     outputs.adopt(table.manifest, folders.home)
     outputs.take_restored(table.manifest, folders.results)
     if table.manifest.withdrawals:
-        table.sync_first(finish_rollbacks(folders, table.manifest, waiting))
+        table.sync_first(finish_rollbacks(folders, table.manifest))
         table.commit([], [MarkWithdrawn()])
     segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)
     staying = tuple(folder for folder in waiting if folder == folders.results)

@@ -22,6 +22,7 @@ from watersmeet.plan.query import Query
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.output_names import Stamp
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,12 @@ class PartsToUnite:
 class SourceContext:
     """What a task that prepares rows of streams is told."""
 
-    batch: int
     placement: Placement
     watermarks_us: Watermarks
     times: Mapping[str, str]  # the event-time column of each stream
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]
-    checkpoint: str = ""  # its name, and the epoch of the run: which the files that are written are named after
-    epoch: int = 0
+    stamp: Stamp  # which the files that are written are named after
     limits_us: Mapping[str, int] = field(default_factory=dict)  # by stream, if any: rows that are later are ahead
 
 
@@ -67,7 +66,7 @@ class StageContext:
     """What a task of one stage is told."""
 
     stage: Stage
-    batch: int
+    stamp: Stamp  # which the files that are written are named after
     round: int
     placement: Placement
     port_stage: tuple[int, ...]
@@ -79,7 +78,6 @@ class StageContext:
     watched: Mapping[OperatorName, Bounds] = field(default_factory=dict)  # whose groups statistics are kept of
     lineage: Mapping[str, OperatorName] = field(default_factory=dict)  # by field, the join whose hash it is
     query: Query | None = None  # for a stage that emits results
-    epoch: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,6 +103,10 @@ class BatchContext:
         last = self.manifest.batch
         assert self.new_rows or last is not None, "before the first batch there is nothing to merge"
         return 0 if self.new_rows or last is None else last.round + 1
+
+    @property
+    def stamp(self) -> Stamp:
+        return Stamp(self.batch, self.manifest.next_delivery, self.manifest.id, self.manifest.epoch)
 
     @property
     def placement(self) -> Placement:
@@ -164,14 +166,12 @@ class BatchContext:
     def for_sources(self) -> SourceContext:
         times = {entry.stream.name: entry.stream.time for entry in self.plan.query.inputs}
         return SourceContext(
-            self.batch,
             self.placement,
             self.watermarks_us,
             times,
             self.plan.leaves,
             self.plan.port_stage,
-            self.manifest.id,
-            self.manifest.epoch,
+            self.stamp,
             self.limits_us,
         )
 
@@ -188,7 +188,7 @@ class BatchContext:
         }
         return StageContext(
             stage=stage,
-            batch=self.batch,
+            stamp=self.stamp,
             round=self.round,
             placement=self.placement,
             port_stage=plan.port_stage,
@@ -200,7 +200,6 @@ class BatchContext:
             watched=self._bounds if self.watched and self.new_rows else {},
             lineage={n.lineage: n.name for n in plan.operators.values() if n.lineage is not None},
             query=None if stage.exchanges else plan.query,
-            epoch=self.manifest.epoch,
         )
 
 

@@ -119,7 +119,7 @@ class Driver(Generic[SourceT]):
         waited = self._clock.now() - self._waiting_since[due[0].id]
         if at_end or waited >= gatherer.every.total_seconds():
             self.checkpoint.check_held()
-            if len(due) > 1 and (gathered := gatherer.gather(due)) is not None:
+            if len(due) > 1 and (gathered := gatherer.gather(due, self.manifest)) is not None:
                 self.checkpoint.sync_first(gatherer.files_of(gathered))
                 faults.reach("before-gather")
                 self._commit([gathered])

@@ -16,17 +16,17 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet.model.file_sums import FileSum
-from watersmeet.runtime.output_names import late_beginning, late_name_after, result_name
+from watersmeet.model.ids import DeliveryId
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.results import ROW_GROUP_ROWS, write_files
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import Delivery
+from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.output_names import Stamp, late_beginning, late_name_after, result_name
 from watersmeet.state.updates import GatherDeliveries
 
 READ_ROWS = 1 << 16  # at once, so that to gather takes little memory
@@ -39,16 +39,16 @@ class Gatherer:
     outputs: Outputs
     every: timedelta
 
-    def gather(self, deliveries: Sequence[Delivery]) -> GatherDeliveries | None:
+    def gather(self, deliveries: Sequence[Delivery], manifest: Manifest) -> GatherDeliveries | None:
         """Write the rows of these deliveries, the oldest first, as few files; None if they are few already."""
-        last, sums = deliveries[-1], {name: found for entry in deliveries for name, found in entry.sums.items()}
+        sums = {name: found for entry in deliveries for name, found in entry.sums.items()}
         results = [name for entry in deliveries for name in entry.results]
         late = [name for entry in deliveries for name in entry.late_files]
         limit = self.outputs.max_rows or ROW_GROUP_ROWS
-        owner, epoch = self.outputs.owner, self.outputs.epoch
+        stamp = Stamp(deliveries[-1].batch, manifest.next_delivery, self.outputs.owner, manifest.epoch)
         written: dict[str, FileSum] = {}
         if self.outputs.waiting is not None:
-            names: Iterator[str] = (result_name(last.batch, number, owner, epoch) for number in itertools.count())
+            names: Iterator[str] = (result_name(number, stamp) for number in itertools.count())
             results = _gathered(self.outputs.waiting, results, names, limit, written)
         if self.outputs.late_waiting is not None:
             by_stream: dict[str, list[str]] = {}
@@ -56,12 +56,13 @@ class Gatherer:
                 by_stream.setdefault(late_beginning(name), []).append(name)
             late = []
             for beginning, parts in by_stream.items():
-                names = map(partial(late_name_after, beginning, last.batch, owner), itertools.repeat(epoch))
+                names = map(late_name_after, itertools.repeat(beginning), itertools.repeat(stamp))
                 late += _gathered(self.outputs.late_waiting, parts, names, limit, written)
         if not written:
             return None
         kept = {name: {**sums, **written}[name] for name in (*results, *late) if name in sums or name in written}
-        return GatherDeliveries(tuple(entry.id for entry in deliveries), tuple(results), tuple(late), kept)
+        ids = tuple(entry.id for entry in deliveries)
+        return GatherDeliveries(ids, tuple(results), tuple(late), kept, DeliveryId(manifest.next_delivery + 1))
 
     def discard(self, deliveries: Sequence[Delivery], gathered: GatherDeliveries) -> None:
         """Delete the files whose rows are in others now, once that is committed."""

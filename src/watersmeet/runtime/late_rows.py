@@ -30,7 +30,7 @@ def split_stream(
     split = split_late(rows, time, context.watermarks_us[stream], context.limits_us.get(stream))
     late_files: dict[str, FileSum] = {}
     if late is not None and (apart := _with_reasons(split, time)):
-        late_files = write_late(late, apart, stream, context.batch, context.checkpoint, context.epoch)
+        late_files = write_late(late, apart, stream, context.stamp)
     return split, StreamReport(
         stream=stream,
         rows=rows.num_rows,

@@ -4,7 +4,7 @@ Result files wait in a folder beside their place, under a name that readers pass
 delivery may be repeated: what was moved already stays moved. Whoever notes down that it is done has the folders that it
 names on disk first.
 
-The folder is named after the checkpoint, and so is every file (`runtime/output_names.py`). So a checkpoint that was
+The folder is named after the checkpoint, and so is every file (`state/output_names.py`). So a checkpoint that was
 moved or restored finds what waits, and one that comes to the results of another is refused. A run whose results go
 elsewhere than those of the run before takes what that one has left along: copies before it claims the checkpoint, and
 deletes after it, before it delivers anything. What a release before
@@ -22,12 +22,12 @@ from functools import cached_property
 from watersmeet import faults
 from watersmeet.config import APPEND, REFUSE
 from watersmeet.errors import JobError
-from watersmeet.runtime.output_names import owner_of
 from watersmeet.runtime.results import CountedResults, ParquetResults
 from watersmeet.runtime.stages.task import ResultWriter
 from watersmeet.state.backup.copying import copy_file
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.output_names import stamp_of
 from watersmeet.state.syncing import sync_files
 
 # Readers of a folder of parquet files pass over names that begin with an underscore.
@@ -73,7 +73,7 @@ class Outputs:
     def writer(self) -> ResultWriter:
         if self.waiting is None:
             return CountedResults()
-        return ParquetResults(self.waiting, self.owner, self.epoch, self.max_rows)
+        return ParquetResults(self.waiting, self.max_rows)
 
     @cached_property
     def waiting(self) -> Folder | None:
@@ -122,7 +122,9 @@ class Outputs:
         own = {self.owner, ""} if own_unnamed else {self.owner}
         for folder, waiting in self._places:
             others = [
-                (name, owner) for name in folder.names() if (owner := owner_of(name)) is not None and owner not in own
+                (name, stamp.owner)
+                for name in folder.names()
+                if (stamp := stamp_of(name)) is not None and stamp.owner not in own
             ]
             if others:
                 raise _results_of_others(folder, "results" if waiting == self.waiting else "late rows", others)
@@ -155,7 +157,7 @@ class Outputs:
                 if folder not in self.waiting_folders and folder.path().startswith(f"{target.path()}/{WAITING}-"):
                     folder.move_out(names, own)
             if manifest.named_at:  # what is left there nobody refers to
-                former.delete_all([name for name in former.names() if owner_of(name) is not None])
+                former.delete_all([name for name in former.names() if stamp_of(name) is not None])
                 former.remove_if_empty()
 
     def left_elsewhere(self, manifest: Manifest, home: Folder) -> dict[Folder, list[str]]:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from watersmeet import faults
 from watersmeet.model.file_sums import FileSum
-from watersmeet.runtime.output_names import late_name, result_name
 from watersmeet.state.files import Folder
+from watersmeet.state.output_names import Stamp, late_name, result_name
 from watersmeet.state.summed import SummedSink
 from watersmeet.state.syncing import begin_sync
 
@@ -25,27 +25,25 @@ ROW_GROUP_ROWS = 1 << 20
 
 
 class ParquetResults:
-    """Writes a task's rows as parquet files in `folder`, named after the checkpoint and the epoch of its run.
+    """Writes a task's rows as parquet files in `folder`.
 
     A file has at most `max_rows` rows; with None, a task writes one.
     """
 
-    def __init__(self, folder: Folder, owner: str = "", epoch: int = 0, max_rows: int | None = None) -> None:
+    def __init__(self, folder: Folder, max_rows: int | None = None) -> None:
         self.folder = folder
-        self.owner = owner
-        self.epoch = epoch
         self.max_rows = max_rows
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, stamp: Stamp, slot: int
     ) -> tuple[dict[str, FileSum], int]:
         faults.reach("before-result")
         rest = iter(batches)
         first = next(rest, None)
         # The first batch leaves a file even if it is empty, so that the output folder has a schema.
-        if first is None and (batch > 0 or slot > 0):
+        if first is None and (stamp.batch > 0 or slot > 0):
             return {}, 0
-        names = (result_name(batch, slot, self.owner, self.epoch) for _ in itertools.count())
+        names = (result_name(slot, stamp) for _ in itertools.count())
         chunks = rest if first is None else itertools.chain([first], rest)
         written = write_files(self.folder, names, chunks, schema, self.max_rows, midway="in-result")
         faults.reach("after-result")
@@ -127,17 +125,15 @@ class CountedResults:
     """Counts a task's rows and lets them go."""
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, stamp: Stamp, slot: int
     ) -> tuple[dict[str, FileSum], int]:
         return {}, sum(chunk.num_rows for chunk in batches)
 
 
-def write_late(
-    folder: Folder, rows: Sequence[pa.RecordBatch], stream: str, batch: int, owner: str, epoch: int
-) -> dict[str, FileSum]:
+def write_late(folder: Folder, rows: Sequence[pa.RecordBatch], stream: str, stamp: Stamp) -> dict[str, FileSum]:
     """Write rows of a stream that are late or ahead to the waiting folder; the file, by name."""
     faults.reach("before-late")
-    name = late_name(stream, batch, owner, epoch)
+    name = late_name(stream, stamp)
     summed = SummedSink()
 
     def fill(sink: Any) -> None:

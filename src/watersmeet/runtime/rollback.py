@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
 from watersmeet.runtime.checkpoint import this_run
 from watersmeet.runtime.clock import utc_us
-from watersmeet.runtime.withdrawing import target_of, waiting_folders
+from watersmeet.runtime.withdrawing import target_of
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
@@ -52,6 +52,7 @@ class Rollback:
     to: Manifest
     head: Manifest
     undone: tuple[Delivery, ...]  # results that were committed since, the oldest first
+    places: tuple[str, ...]  # where they have waited
     again: Mapping[str, StreamAgain]
     outputs: tuple[Folder, ...]  # that results and late rows are delivered to, as far as that is known
     delivered: Mapping[Folder, tuple[str, ...]]  # files of theirs that lie there now
@@ -65,12 +66,12 @@ class Rollback:
 
 def look_ahead(folders: CheckpointFolders, version: int) -> Rollback:
     """What a rollback would undo. Raises `CheckpointError` if it cannot be done; changes nothing."""
-    target, head, undone = _read(folders, version)
+    target, head, undone, places = _read(folders, version)
     _check_there(folders, target)
     notes = list_notes(folders.spark)
     if notes:
         _check_notes(notes, target.last_batch)
-    waiting = waiting_folders(head)
+    waiting = [folders.home.elsewhere(place) for place in places]
     outputs = tuple(folder for folder in map(target_of, waiting) if folder is not None)
     names = {name for entry in undone for name in (*entry.results, *entry.late_files)}
     delivered = {}
@@ -81,10 +82,11 @@ def look_ahead(folders: CheckpointFolders, version: int) -> Rollback:
         target,
         head,
         undone,
+        places,
         _again(folders, target, head),
         outputs,
         {folder: found for folder, found in delivered.items() if found},
-        any(folder.path() == folders.results.path() for folder in waiting),
+        folders.results.path() in places,
         bool(notes),
     )
 
@@ -104,15 +106,16 @@ def roll_back(folders: CheckpointFolders, plan: Rollback, how: str) -> Manifest:
 
     sync_files(_needed(folders, plan.to))
     holder = replace(this_run(), waiting=plan.head.holder.waiting)
-    table = table.claim(holder, lambda manifest: [GoBack(plan.to, how, plan.files)], check)
+    table = table.claim(holder, lambda manifest: [GoBack(plan.to, how, plan.files, plan.places)], check)
     return table.manifest
 
 
-def _read(folders: CheckpointFolders, version: int) -> tuple[Manifest, Manifest, tuple[Delivery, ...]]:
-    """The version to go back to, the newest, and what was committed to be delivered between the two."""
+def _read(folders: CheckpointFolders, version: int) -> tuple[Manifest, Manifest, tuple[Delivery, ...], tuple[str, ...]]:
+    """The version to go back to, the newest, what was committed to be delivered between the two, and from where."""
     target: Manifest | None = None
     head: Manifest | None = None
     by_version: list[tuple[int, Delivery]] = []
+    places: dict[str, None] = {}  # a job's results may go elsewhere by now than they went then
     known: set[tuple[int, tuple[str, ...], tuple[str, ...]]] = set()  # one that was gathered has other files since
     for manifest in read_versions(folders.state):
         if target is not None and head is not None:
@@ -120,6 +123,8 @@ def _read(folders: CheckpointFolders, version: int) -> tuple[Manifest, Manifest,
         head = manifest
         if manifest.version == version:
             target = manifest
+        if target is not None:
+            places |= dict.fromkeys(manifest.holder.waiting)
         for entry in manifest.undelivered:
             files = (entry.id, entry.results, entry.late_files)
             if target is not None and entry.id >= target.next_delivery and files not in known:
@@ -130,7 +135,7 @@ def _read(folders: CheckpointFolders, version: int) -> tuple[Manifest, Manifest,
     if target is None or not head.can_go_back_to(version):
         raise _refused(head, version)
     gone = [number for first, last in head.undone for number in range(first, last + 1)]
-    return target, head, tuple(entry for number, entry in by_version if number not in set(gone))
+    return target, head, tuple(entry for number, entry in by_version if number not in set(gone)), tuple(places)
 
 
 def _refuse_gathered(target: Manifest, before: Manifest, after: Manifest) -> None:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from watersmeet import faults
 from watersmeet.runtime.outputs import WAITING
 from watersmeet.state.files import Folder
@@ -21,27 +19,19 @@ HOW = {
 }
 
 
-def finish_rollbacks(
-    folders: CheckpointFolders, manifest: Manifest, waiting: Iterable[Folder]
-) -> dict[Folder, tuple[str, ...]]:
+def finish_rollbacks(folders: CheckpointFolders, manifest: Manifest) -> dict[Folder, tuple[str, ...]]:
     """Do what rollbacks have left to be done; the folders that changed. To be repeated until it is noted down."""
     changed: dict[Folder, tuple[str, ...]] = {}
-    places = list(waiting)
     for withdrawal in manifest.withdrawals:
         faults.reach("before-withdrawal")
-        for folder in places:
-            changed |= dict.fromkeys(_withdraw(withdrawal, folder), ())
+        for place in dict.fromkeys((*withdrawal.places, *manifest.holder.waiting)):
+            changed |= dict.fromkeys(_withdraw(withdrawal, folders.home.elsewhere(place)), ())
         faults.reach("after-withdrawal")
         if list_notes(folders.spark):
             faults.reach("before-spark-goes-back")
             changed |= dict.fromkeys(go_back(folders.spark, withdrawal.batch, "in-spark-goes-back"), ())
             faults.reach("after-spark-goes-back")
     return changed
-
-
-def waiting_folders(manifest: Manifest) -> list[Folder]:
-    """Where results wait, as far as the last run that had any said so."""
-    return [Folder(address) for address in manifest.holder.waiting]
 
 
 def _withdraw(withdrawal: Withdrawal, waiting: Folder) -> list[Folder]:

@@ -166,10 +166,11 @@ class Withdrawal:
     batch: int  # the last one that stands
     how: str  # what becomes of the files: one of `WITHDRAWALS`
     files: tuple[str, ...] = ()  # results and late rows, wherever they are by now
+    places: tuple[str, ...] = ()  # where runs since have had them wait, without secrets
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Withdrawal:
-        return cls(**{**data, "files": checked_names(data["files"])})
+        return cls(**{**data, "files": checked_names(data["files"]), "places": tuple(data.get("places", ()))})
 
 
 ASIDE, REMOVE, KEEP = "aside", "remove", "keep"

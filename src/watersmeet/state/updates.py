@@ -119,17 +119,19 @@ class GoBack:
     """The state is again what it was at an earlier version; what is of the checkpoint and its runs stays as it is.
 
     It holds all of that version, so that nothing that comes after depends on files of before. Results that were
-    delivered since are in `files`; `how` says what becomes of them (`Withdrawal`). Ids of deliveries go on: they only
-    grow.
+    delivered since are in `files`, and waited in `places`; `how` says what becomes of them (`Withdrawal`). Ids of
+    deliveries go on: they only grow.
     """
 
     to: Manifest
     how: str
     files: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GoBack:
-        return cls(Manifest.from_json(data["to"]), data["how"], checked_names(data["files"]))
+        files, places = checked_names(data["files"]), tuple(data.get("places", ()))
+        return cls(Manifest.from_json(data["to"]), data["how"], files, places)
 
 
 @dataclass(frozen=True)
@@ -310,17 +312,21 @@ class FinishBatch:
 
 @dataclass(frozen=True)
 class GatherDeliveries:
-    """What is undelivered under these ids, the last of which stays, is in these files now, and in no others."""
+    """What is undelivered under these ids, the last of which stays, is in these files now, and in no others.
+
+    The next delivery gets the id `next_delivery`: names of files tell by it what came before (`state/output_names.py`).
+    """
 
     ids: tuple[DeliveryId, ...]
     results: tuple[str, ...] = ()
     late_files: tuple[str, ...] = ()
     sums: Mapping[str, FileSum] = field(default_factory=dict)
+    next_delivery: DeliveryId | None = None  # None: of a release that left it as it was
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GatherDeliveries:
         results, late_files = checked_names(data["results"]), checked_names(data["late_files"])
-        return cls(tuple(data["ids"]), results, late_files, sums_from_json(data))
+        return cls(tuple(data["ids"]), results, late_files, sums_from_json(data), data.get("next_delivery"))
 
 
 @dataclass(frozen=True)
@@ -496,7 +502,7 @@ def _(update: GoBack, draft: Draft) -> None:
     draft.undelivered = tuple(entry for entry in to.undelivered if entry.id in waiting)  # others are delivered by now
     draft.decisions = [*to.decisions, {"decision": "GoBack", "reason": reason, "version": draft.version}]
     undone = [entry for entry in draft.get("undone") if entry[1] >= draft.get("kept_from")]
-    withdrawal = Withdrawal(draft.version, to.last_batch, update.how, update.files)
+    withdrawal = Withdrawal(draft.version, to.last_batch, update.how, update.files, update.places)
     draft.set(**{entry.name: getattr(to, entry.name) for entry in fields(to) if entry.name not in _OF_THE_CHECKPOINT})
     draft.set(
         undone=(*undone, (to.version + 1, draft.version - 1)),
@@ -632,6 +638,8 @@ def _(update: GatherDeliveries, draft: Draft) -> None:
     last = replace(gathered[-1], results=update.results, late_files=update.late_files, sums=update.sums)
     rest = [entry for entry in draft.undelivered if entry.id not in update.ids]
     draft.undelivered = tuple(sorted([*rest, last], key=lambda entry: entry.id))
+    if update.next_delivery is not None:
+        draft.set(next_delivery=update.next_delivery)
 
 
 @apply.register

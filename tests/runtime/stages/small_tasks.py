@@ -20,6 +20,7 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import HASH_FIELD, Stage, State
 from watersmeet.runtime.context import GroupsToMerge, PartsToUnite, StageContext
 from watersmeet.runtime.stages.slot_state import SlotState
+from watersmeet.state.output_names import Stamp
 from watersmeet.state.segment_files import MemorySegments
 
 PLAN = chain_plan()
@@ -99,7 +100,7 @@ class Task:
         until = None if self.horizon is None else int(self.horizon * SECOND)
         return StageContext(
             stage=self.stage,
-            batch=3,
+            stamp=Stamp(3),
             round=self.round,
             placement=self.placement,
             port_stage=PLAN.port_stage,

@@ -9,7 +9,15 @@ from rich.console import Console
 
 from watersmeet.cli.terminal import output_console, progress_bar, size_text
 from watersmeet.state.backup.index import BackupIndex
-from watersmeet.state.backup.restore import Delivered, choose, delivered_since, restore, set_aside, withdrawn_since
+from watersmeet.state.backup.restore import (
+    Delivered,
+    choose,
+    delivered_since,
+    put_back,
+    restore,
+    set_aside,
+    withdrawn_since,
+)
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.folders import CheckpointFolders
 
@@ -25,7 +33,8 @@ def add_parser(subparsers: SubParsers) -> None:
     parser.add_argument(
         "--set-aside",
         action="store_true",
-        help="move results that were delivered after the backup out of the way: they will be delivered once more",
+        help="have the output as it was: move results that were delivered after the backup out of the way, since they "
+        "will be delivered once more, and those back that a rollback has taken out since",
     )
     parser.set_defaults(run=restore_checkpoint)
 
@@ -44,18 +53,14 @@ def restore_checkpoint(args: argparse.Namespace) -> int:
     )
     _say_what_follows(console, index)
     delivered = delivered_since(index, folders.home)
+    withdrawn = withdrawn_since(index, folders.home)
     if args.set_aside:
         for entry, aside in zip(delivered, set_aside(delivered, index), strict=True):
             console.print(f"moved {len(entry.names):,} files that were delivered since to {aside.path()}")
+        for entry, output in zip(withdrawn, put_back(withdrawn), strict=True):
+            console.print(f"moved {len(entry.names):,} files that were delivered before the backup to {output.path()}")
     else:
-        _warn(console, delivered)
-    for entry in withdrawn_since(index, folders.home):
-        console.print(
-            f"warning: {entry.folder.path()} holds {len(entry.names):,} files that were delivered before the backup, "
-            f"and taken out by a rollback after it, such as {entry.names[0]}: their rows are missing from the output, "
-            "and do not come again. Before the next run, move them back, and remove what was delivered since the "
-            "rollback."
-        )
+        _warn(console, delivered, withdrawn)
     return 0
 
 
@@ -66,10 +71,16 @@ def _say_what_follows(console: Console, index: BackupIndex) -> None:
     )
 
 
-def _warn(console: Console, delivered: list[Delivered]) -> None:
+def _warn(console: Console, delivered: list[Delivered], withdrawn: list[Delivered]) -> None:
     for entry in delivered:
         console.print(
-            f"warning: {entry.folder.path()} holds {len(entry.names):,} files of later batches, such as "
+            f"warning: {entry.folder.path()} holds {len(entry.names):,} files that are later than the backup, such as "
             f"{entry.names[0]}: their rows will be there twice. Remove them before the next run; --set-aside moves "
             "them out of the way."
+        )
+    for entry in withdrawn:
+        console.print(
+            f"warning: {entry.folder.path()} holds {len(entry.names):,} files that were delivered before the backup, "
+            f"and taken out since, such as {entry.names[0]}: their rows are missing from the output, and do not come "
+            "again. Move them back before the next run; --set-aside does so."
         )

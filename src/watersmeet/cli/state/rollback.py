@@ -12,7 +12,7 @@ from watersmeet.cli.terminal import tell
 from watersmeet.errors import CheckpointError, WatersmeetError
 from watersmeet.model.quantities import time_text
 from watersmeet.runtime.rollback import Rollback, held_lock, look_ahead, roll_back
-from watersmeet.runtime.withdrawing import HOW, finish_rollbacks, waiting_folders
+from watersmeet.runtime.withdrawing import HOW, finish_rollbacks
 from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
 from watersmeet.state.manifest import ASIDE, KEEP, REMOVE, WITHDRAWALS, Manifest
 
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _finish(folders: CheckpointFolders, manifest: Manifest) -> None:
     try:
-        finish_rollbacks(folders, manifest, waiting_folders(manifest))
+        finish_rollbacks(folders, manifest)
     except (WatersmeetError, OSError) as error:
         reason = error.primary if isinstance(error, WatersmeetError) else str(error)
         tell(f"not all files could be dealt with ({reason}); the next run does so before anything else")

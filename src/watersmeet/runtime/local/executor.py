@@ -28,6 +28,7 @@ from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
 from watersmeet.runtime.written import Sync, files_of_tasks, late_files_of
 from watersmeet.state.files import Folder
+from watersmeet.state.output_names import Stamp
 from watersmeet.state.segment_files import Segments
 from watersmeet.state.syncing import sync_files
 
@@ -120,7 +121,7 @@ class MemoryResults:
         self._rows: list[pa.RecordBatch] = []
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, stamp: Stamp, slot: int
     ) -> tuple[dict[str, FileSum], int]:
         rows = list(batches)
         self._rows += rows

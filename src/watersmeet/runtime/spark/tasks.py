@@ -163,7 +163,7 @@ class RunWave:
             yield from self._run(context, slot, arrived.pop(stage))
 
     def _run(self, context: StageContext, slot: int, arrived: Arrived) -> Iterator[Cell]:
-        segments = FileSegments(self.segments, epoch=context.epoch)
+        segments = FileSegments(self.segments, epoch=context.stamp.epoch)
         try:
             outcome = run_stage(context, slot, arrived, segments, self.results)
             sync_files(files_of_tasks([outcome.report], segments, self.results))

@@ -112,7 +112,7 @@ class SlotState:
 
     def _write(self, rows: pa.RecordBatch, state: State) -> None:
         if rows.num_rows:
-            self._add(self.segments.write(rows, state, self._owned(state), self.context.batch))
+            self._add(self.segments.write(rows, state, self._owned(state), self.context.stamp.batch))
 
     def _add(self, segment: Segment) -> None:
         self.added.append(segment)
@@ -144,12 +144,12 @@ class SlotState:
     def _write_cold(
         self, rows: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], generation: Generation
     ) -> None:
-        segment = self.segments.write(rows, state, Slice(groups, self._routing(state).bounds), self.context.batch)
+        segment = self.segments.write(rows, state, Slice(groups, self._routing(state).bounds), self.context.stamp.batch)
         self._add(replace(segment, tier="cold", generation=generation))
 
     def write_scratch(self, rows: pa.RecordBatch, state: State) -> Segment:
         """Write rows down for this batch alone: no version will list them."""
-        segment = self.segments.write(rows, state, self._owned(state), self.context.batch)
+        segment = self.segments.write(rows, state, self._owned(state), self.context.stamp.batch)
         self.scratch.append(segment.id)
         return segment
 

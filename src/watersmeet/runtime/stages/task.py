@@ -28,6 +28,7 @@ from watersmeet.runtime.context import StageContext
 from watersmeet.runtime.reports import TaskReport
 from watersmeet.runtime.stages.group_statistics import GroupStatistics
 from watersmeet.runtime.stages.slot_state import SlotState
+from watersmeet.state.output_names import Stamp
 from watersmeet.state.segment_files import Segments
 
 # A look ahead costs a pass over the hashes of the state in all slots; so many rows or more to be sent are worth one if
@@ -40,7 +41,7 @@ class ResultWriter(Protocol):
     """Where a task puts its part of the answer."""
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, batch: int, slot: int
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, stamp: Stamp, slot: int
     ) -> tuple[dict[str, FileSum], int]:
         """Write the rows down; the files made, by name, and the number of rows."""
 
@@ -133,7 +134,7 @@ class StageTask:
                 self._traced(answer, root) for answer in answers if not answer.exchanges
             )
             self._files, self._rows_out = self.results.write(
-                _selected(query, joined), query.output_schema, self.context.batch, self.slot
+                _selected(query, joined), query.output_schema, self.context.stamp, self.slot
             )
         rows = self._rows_out
         for answer in answers:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 FORMAT = 1
+_FORMER = ("results",)  # what earlier releases wrote, and nobody needs
 
 
 @dataclass(frozen=True)
@@ -30,16 +31,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class BackupIndex:
-    """A whole backup of a version; `next_delivery` is the id that `foreachBatch` gets next.
+    """A whole backup of a version, of which `batch` is the last one.
 
-    `batch` is the last one of the version, and `results` the files of it and of merges after it; None if the log of the
-    checkpoint does not go back so far.
+    `next_delivery` is the id that `foreachBatch` gets next; files with that in their names, or more, came after it.
     """
 
     number: int
     version: int
     batch: int
-    results: tuple[str, ...] | None
     next_delivery: int
     made: str  # a time in UTC, for people
     owner: str  # the name of the checkpoint, which its results carry too; earlier releases gave none
@@ -58,7 +57,6 @@ class BackupIndex:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BackupIndex:
-        rest = {name: value for name, value in data.items() if name != "format"}
+        rest = {name: value for name, value in data.items() if name not in ("format", *_FORMER)}
         files = tuple(Stored(*entry) for entry in data["files"])
-        results = None if data["results"] is None else tuple(data["results"])
-        return cls(**{**rest, "files": files, "results": results, "outputs": tuple(data["outputs"])})
+        return cls(**{**rest, "files": files, "outputs": tuple(data["outputs"])})

@@ -44,7 +44,7 @@ from watersmeet.state.spark_notes import (
 )
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import OLDEST_FORMAT, FileTable, decode, version_name
-from watersmeet.state.updates import FinishBatch, GatherDeliveries, GoBack, update_from_json
+from watersmeet.state.updates import GatherDeliveries, update_from_json
 from watersmeet.state.verify.walk import waiting_folders
 
 TURNS = 200  # of a checkpoint whose files go while they are copied
@@ -151,26 +151,6 @@ def _newest(root: Folder) -> FileTable | None:
     raise AssertionError("the last turn returns or raises")
 
 
-def _results_of_last_batch(table: FileTable) -> tuple[str, ...] | None:
-    """The files of results and late rows of the last batch, and of merges after it, as far as the version goes."""
-    names: list[str] = []
-    for number in range(table.manifest.version, 0, -1):
-        try:
-            content, _ = decode(table.versions, version_name(number), OLDEST_FORMAT, FORMAT)
-        except FileNotFoundError:
-            return None
-        for update in map(update_from_json, content["updates"]):
-            if isinstance(update, GoBack):
-                return None  # what comes before is of versions that were undone
-            if isinstance(update, GatherDeliveries):  # named after the last batch that is in them
-                names += (*update.results, *update.late_files)
-            if isinstance(update, FinishBatch):
-                names += (*update.results, *update.late_files)
-                if not update.batch.round:
-                    return tuple(names)
-    return tuple(names)
-
-
 def _gathered_since(table: FileTable, manifest: Manifest) -> bool:
     """Whether a later version has put other files in the place of those that wait; also where that cannot be known."""
     waiting = {delivery.id for delivery in manifest.undelivered}
@@ -237,7 +217,6 @@ class _Work:
             self._number,
             manifest.version,
             manifest.last_batch,
-            _results_of_last_batch(table),
             manifest.next_delivery,
             now,
             manifest.id,

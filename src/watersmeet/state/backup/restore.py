@@ -5,16 +5,17 @@ checkpoint, nor for none. Every file is checked while it is copied.
 
 A restored checkpoint goes on from the version of the backup. What was delivered after that is computed and delivered
 once more, in files of other names. `delivered_since` finds those that are still where they were delivered to, by the
-batch in their names, and `set_aside` moves them to a folder that readers pass over.
+number of the delivery in their names (`state/output_names.py`), and `set_aside` moves them to a folder that readers
+pass over. What a rollback after the backup took out of the output is found likewise, and `put_back`.
 
-Known limit: where the log of versions was too short when the backup was made (`results` is None), files of merges after
-the same batch are not found.
+Known limits: files that earlier releases have named go by their batch, so that those of merges after the last one are
+not found. A restored checkpoint counts deliveries from the backup on: who restores a backup, runs, and then restores a
+later one of before, has to remove by hand what was delivered in between.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ from watersmeet.state.files import Folder
 from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
 from watersmeet.state.head import write_head
 from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.output_names import stamp_of
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import table_folders, version_name
 
@@ -156,57 +158,45 @@ class Delivered:
     names: tuple[str, ...]
 
 
-_RESULT = re.compile(r"(?:part-(\d{8,})-\d{4,}|late-.*?-(\d{8,}))(?:-([0-9a-f]{12}))?-e\d+-[0-9a-f]{16}\.parquet")
-
-
-def batch_of(name: str, owner: str = "") -> int | None:
-    """The batch that a delivered file is of; None if it is none of ours, or of another checkpoint than `owner`.
-
-    >>> [batch_of(f"{name}-e1-0123456789abcdef.parquet") for name in ("part-00000012-0003", "late-A-00000007")]
-    [12, 7]
-    >>> batch_of("late-A-00000007-774424281007-e1-0123456789abcdef.parquet", "774424281007")  # digits alone
-    7
-    >>> batch_of("part-00000-0c2f-c000.snappy.parquet")
-    """
-    found = _RESULT.fullmatch(name)
-    return None if found is None or (found[3] or owner) != owner else int(found[1] or found[2])
-
-
 def delivered_since(index: BackupIndex, near: Folder) -> list[Delivered]:
-    """The files of later batches than that of the backup, in the folders that its results were delivered to."""
-    found = []
-    for waiting in index.outputs:
-        folder = near.elsewhere(waiting.rpartition("/")[0])
-        names = [name for name in folder.names() if _is_later(name, index)]
-        found += [Delivered(folder, tuple(names))] if names else []
-    return found
-
-
-def _is_later(name: str, index: BackupIndex) -> bool:
-    """Whether a file that was delivered is of a later batch, or of a later merge after the same batch."""
-    batch = batch_of(name, index.owner)
-    if batch is None or index.results is None:
-        return batch is not None and batch > index.batch
-    return batch > index.batch or (batch == index.batch and name not in index.results)
+    """The files that are later than the backup, in the folders that its results were delivered to."""
+    return _found(index, (near.elsewhere(place) for place in _outputs(index)), later=True)
 
 
 def withdrawn_since(index: BackupIndex, near: Folder) -> list[Delivered]:
-    """The files that a later rollback has taken out of an output, though they were delivered before the backup.
+    """The files that were taken out of an output since, though they were delivered before the backup.
 
-    A restored checkpoint counts them as delivered, and never computes them again. Only on disks, and only those that
-    were moved aside.
+    A rollback has moved them aside, or a restored backup of before. The checkpoint of this backup counts them as
+    delivered, and never computes them again. Only on disks.
     """
-    found = []
-    for waiting in index.outputs:
-        output = near.elsewhere(waiting.rpartition("/")[0])
-        for folder_name in output.names() if output.local else ():
-            kind, _, version = folder_name.rpartition("-")
-            if kind == ROLLED_BACK and version.isdecimal() and int(version) > index.version:
-                folder = output.sub(folder_name)
-                ours = [name for name in folder.names() if batch_of(name, index.owner) is not None]
-                names = tuple(name for name in ours if not _is_later(name, index))
-                found += [Delivered(folder, names)] if names else []
-    return found
+    asides = []
+    for output in (near.elsewhere(place) for place in _outputs(index)):
+        for name in output.names() if output.local else ():
+            kind, _, number = name.rpartition("-")
+            since = {ROLLED_BACK: index.version, SET_ASIDE: -1}.get(kind)
+            if since is not None and number.isdecimal() and int(number) > since:
+                asides.append(output.sub(name))
+    return _found(index, asides, later=False)
+
+
+def _outputs(index: BackupIndex) -> list[str]:
+    return [waiting.rpartition("/")[0] for waiting in index.outputs]
+
+
+def _found(index: BackupIndex, folders: Iterable[Folder], later: bool) -> list[Delivered]:
+    found = (
+        Delivered(folder, tuple(name for name in folder.names() if _is_later(name, index) is later))
+        for folder in folders
+    )
+    return [entry for entry in found if entry.names]
+
+
+def _is_later(name: str, index: BackupIndex) -> bool | None:
+    """Whether a file was written after the backup; None if it is none of its checkpoint's."""
+    stamp = stamp_of(name)
+    if stamp is None or (stamp.owner or index.owner) != index.owner:
+        return None
+    return stamp.batch > index.batch if stamp.delivery is None else stamp.delivery >= index.next_delivery
 
 
 def set_aside(delivered: Sequence[Delivered], index: BackupIndex) -> list[Folder]:
@@ -219,3 +209,15 @@ def set_aside(delivered: Sequence[Delivered], index: BackupIndex) -> list[Folder
         sync_files({aside: (), entry.folder: ()})
         folders.append(aside)
     return folders
+
+
+def put_back(withdrawn: Sequence[Delivered]) -> list[Folder]:
+    """Move files that were taken out of an output back to it."""
+    outputs = []
+    for entry in withdrawn:
+        output = entry.folder.parent
+        entry.folder.move_out(entry.names, output)
+        sync_files({output: (), entry.folder: ()})
+        entry.folder.remove_if_empty()
+        outputs.append(output)
+    return outputs
