@@ -14,7 +14,8 @@ from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_re
 
 PLAN = chain_plan()
 PART = UnfinishedIntake(5, "f4", "f3", 4, FilePosition(7, 90, 6, 8), 60)
-STREAM = StreamReport("A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99, PART)
+LEFT = {"files": 3}
+STREAM = StreamReport("A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99, PART, LEFT)
 
 
 def test_what_was_read_of_a_stream_travels_whole() -> None:
@@ -41,6 +42,7 @@ def test_what_a_task_did_travels_whole() -> None:
         pairs=(PairCounts(("A",), ("B",), 10.0, 3.0, 2.0, 1.0),),
         rows_merged=2,
         groups={named(PLAN, "J1"): seen},
+        sync_seconds=0.5,
     )
     again = TaskReport.from_json(json.loads(json.dumps(report.to_json())))
     default = TaskReport()
@@ -56,5 +58,5 @@ def test_parts_of_a_stream_add_up() -> None:
     empty = StreamReport("A")
     (together,) = merge_stream_reports([STREAM, empty, other])
     files, sums = (("f1", 3), ("f2", 4), ("f3", 9)), {"late-1": (8, 1), "late-2": (9, 2)}
-    assert together == StreamReport("A", 10, 2, 90, -5, ("late-1", "late-2"), files, 7, sums, 4, 99, PART)
+    assert together == StreamReport("A", 10, 2, 90, -5, ("late-1", "late-2"), files, 7, sums, 4, 99, PART, LEFT)
     assert merge_stream_reports([empty, StreamReport("B", 1)]) == [empty, StreamReport("B", 1)]

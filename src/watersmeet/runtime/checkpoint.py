@@ -72,6 +72,9 @@ class Checkpoint:
         self._known_held = time.monotonic()
         self._scratch: list[SegmentId] = []
         self._delivered: list[str] = []
+        self.sync_seconds = 0.0  # that commits have waited for the disk
+        if isinstance(table, FileTable):
+            table.sync_files = self._sync_files
 
     @property
     def manifest(self) -> Manifest:
@@ -114,6 +117,11 @@ class Checkpoint:
     def sync_first(self, files: Mapping[Folder, Iterable[str]]) -> None:
         """Have these files of each folder on disk before the next version is, all at once."""
         self.table.sync_first(files)
+
+    def _sync_files(self, files: Mapping[Folder, Iterable[str]], also: Iterable[str] = ()) -> None:
+        started = time.monotonic()
+        sync_files(files, also)
+        self.sync_seconds += time.monotonic() - started
 
     def drop_later(self, scratch: Iterable[SegmentId] = (), delivered: Iterable[str] = ()) -> None:
         """Segments that were for one batch alone, and result files that were delivered, go with the next tidying up.

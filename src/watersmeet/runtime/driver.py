@@ -223,6 +223,7 @@ class Driver(Generic[SourceT]):
             watched=self.controller.watched,
             limits_us={} if source is None else self._take_limits(source),
         )
+        synced = self.checkpoint.sync_seconds
         streams, tasks = self._executor.run(context, source)
         ran = self._clock.now()
         commit_batch(
@@ -235,6 +236,7 @@ class Driver(Generic[SourceT]):
             self._marks(),
         )
         commit_seconds = self._clock.now() - ran
+        sync_seconds = self.checkpoint.sync_seconds - synced + sum(task.sync_seconds for task in tasks)
         self._let_go_of_delivered()
         if self._gatherer is not None:
             self._waiting_since[self.manifest.undelivered[-1].id] = self._clock.now()
@@ -251,7 +253,15 @@ class Driver(Generic[SourceT]):
         decisions = [for_people(entry, self.plan.label) for entry in told]
         now_us = self._clock.utc_us()
         event = batch_event(
-            self.plan, self.manifest, self.controller.ledgers, seconds, decisions, commit_seconds, now_us
+            self.plan,
+            self.manifest,
+            self.controller.ledgers,
+            seconds,
+            decisions,
+            commit_seconds,
+            now_us,
+            sync_seconds,
+            {report.stream: report.backlog for report in streams if report.backlog is not None},
         )
         self._report(event.to_json(now_us))
         for note in self._ahead.of_batch(self.plan.query, merge_stream_reports(streams)):

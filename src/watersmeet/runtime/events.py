@@ -6,11 +6,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.context import watermarks_us
+from watersmeet.runtime.reports import Backlog
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_table import SegmentTable
@@ -79,6 +81,7 @@ class BatchEvent(_Told):
     nodes: Mapping[str, Mapping[str, int]]
     decisions: Sequence[Mapping[str, Any]]
     rows_ahead: int = 0
+    sync_seconds: float = 0.0  # that its commit and its tasks, all together, have waited for the disk
     event: ClassVar[str] = "batch"
 
 
@@ -134,6 +137,8 @@ def batch_event(
     decisions: Sequence[Mapping[str, Any]] = (),
     commit_seconds: float = 0.0,
     now_us: int | None = None,
+    sync_seconds: float = 0.0,
+    backlogs: Mapping[str, Backlog] = MappingProxyType({}),
 ) -> BatchEvent:
     """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
@@ -161,6 +166,7 @@ def batch_event(
                 "ahead": progress.ahead,
                 "watermark": marks.get(name),
                 **_lags(marks.get(name), furthest, utc_us() if now_us is None else now_us),
+                "backlog": backlogs.get(name),
             }
             for name, progress in manifest.streams.items()
         },
@@ -168,6 +174,7 @@ def batch_event(
         nodes=batch.joins,
         decisions=list(decisions),
         rows_ahead=batch.rows_ahead,
+        sync_seconds=round(sync_seconds, 6),
     )
 
 

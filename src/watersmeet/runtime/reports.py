@@ -17,6 +17,8 @@ from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.statistics import PairCounts
 
+Backlog = Mapping[str, int]  # by what is counted: files, bytes, rows
+
 
 @dataclass(frozen=True)
 class StreamReport:
@@ -34,6 +36,7 @@ class StreamReport:
     ahead: int = 0
     furthest_us: int | None = None  # the largest event time of rows that are ahead
     intake: UnfinishedIntake | None = None  # what these rows are a part of, if more of it is to come
+    backlog: Backlog | None = None  # what the source has found and not given yet, if it can tell
 
     def plus(self, other: StreamReport) -> StreamReport:
         """Both parts together."""
@@ -53,6 +56,7 @@ class StreamReport:
             ahead=self.ahead + other.ahead,
             furthest_us=max(furthest, default=None),
             intake=self.intake or other.intake,
+            backlog=self.backlog or other.backlog,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -87,6 +91,7 @@ class TaskReport:
     pairs: tuple[PairCounts, ...] = ()  # what the probes saw
     rows_merged: int = 0  # results of merges, among those of all joins
     groups: Mapping[OperatorName, GroupObservation] = field(default_factory=dict)  # where statistics of groups are kept
+    sync_seconds: float = 0.0  # that the task has waited for the disk
 
     def to_json(self) -> dict[str, Any]:
         return {

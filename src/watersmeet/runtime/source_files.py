@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,6 +36,7 @@ class SourceFile:
     path: str
     modified_us: int = 0
     partitions: Partitions = ()
+    bytes: int = 0
 
     @property
     def name(self) -> str:
@@ -92,7 +93,7 @@ class SourceRoot:
         if itself.type == pafs.FileType.NotFound:
             raise missing_path(self.stream, self.address)
         if itself.type == pafs.FileType.File:
-            return [SourceFile(self.address, self.path, (itself.mtime_ns or 0) // 1000)]
+            return [SourceFile(self.address, self.path, (itself.mtime_ns or 0) // 1000, bytes=itself.size or 0)]
         try:
             entries = self.filesystem.get_file_info(pafs.FileSelector(self.path, recursive=True))
         except OSError as error:
@@ -105,7 +106,8 @@ class SourceRoot:
                 if not any(_passed_over(part) for part in below.split("/")):
                     address = f"{self.address}/{below}"
                     modified_us = (entry.mtime_ns or 0) // 1000
-                    found.append(SourceFile(address, entry.path, modified_us, self._partitions(address, below)))
+                    partitions = self._partitions(address, below)
+                    found.append(SourceFile(address, entry.path, modified_us, partitions, entry.size or 0))
         return found
 
     def _partitions(self, address: str, below: str) -> Partitions:
@@ -137,7 +139,7 @@ def list_files(root: SourceRoot, recursive: bool = False) -> Listing:
     """The files of a stream now. With `recursive`, those in all folders, and the names of folders say nothing."""
     found = sorted(root.all_files(), key=lambda file: (file.modified_us, file.address))
     if recursive:
-        return Listing([SourceFile(file.address, file.path, file.modified_us) for file in found], [])
+        return Listing([replace(file, partitions=()) for file in found], [])
     partitioned = next((file for file in found if file.partitions), None)
     if partitioned is None:
         in_folder = [("/" in root.below(file.address), file) for file in found]

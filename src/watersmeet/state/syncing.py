@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
+from typing import Protocol
 
 from watersmeet.state.files import Folder, disk_errors, sync_file, sync_folder
 
@@ -56,6 +57,12 @@ def sync_files(files: Mapping[Folder, Iterable[str]], also: Iterable[str] = (), 
     for path in {folder.path() for folder in folders}:
         with disk_errors("sync folder", path):
             sync_folder(path)
+
+
+class SyncFiles(Protocol):
+    """`sync_files`, or what somebody has put around it."""
+
+    def __call__(self, files: Mapping[Folder, Iterable[str]], also: Iterable[str] = ()) -> None: ...
 
 
 @cache

@@ -38,7 +38,7 @@ from watersmeet.state.manifest import FORMAT, Manifest, kept_before
 from watersmeet.state.retention import Committed, FilesKept
 from watersmeet.state.sealed import SEALED_FORMAT, digest_of, seal, unseal
 from watersmeet.state.segment_files import newer_format
-from watersmeet.state.syncing import sync_files
+from watersmeet.state.syncing import SyncFiles, sync_files
 from watersmeet.state.updates import Claim, Update, apply, draft_of, update_from_json, update_to_json
 
 OLDEST_FORMAT = 3  # that is read as it is
@@ -172,6 +172,7 @@ class FileTable(Table):
         self._snapshot_bytes = 0
         self._floor = -1  # the snapshot before which no version is left, if that is known
         self._digest: str | None = None  # of the newest version
+        self.sync_files: SyncFiles = sync_files
         self._log_bytes = 0  # of the versions since the last snapshot, as far as this process wrote them
 
     @classmethod
@@ -302,7 +303,7 @@ class FileTable(Table):
         write_head(self.root, version, self._digest)
 
     def _sync(self, path: str) -> None:
-        sync_files(self._unsynced, also=[path])
+        self.sync_files(self._unsynced, also=[path])
 
     def snapshot_if_due(self) -> None:
         """Write a snapshot when the versions since the last one weigh as much as it does, and are enough for one.

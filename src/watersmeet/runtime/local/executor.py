@@ -98,7 +98,13 @@ class LocalExecutor:
     ) -> tuple[StreamReport, dict[int, pa.RecordBatch]]:
         split, report = split_stream(concat(batch.rows, self._schemas[stream]), stream, context, self._late)
         files = tuple(zip(batch.files, batch.modified_us, strict=True))
-        report = replace(report, files=files, ignored_before_us=batch.ignored_before_us, intake=batch.intake)
+        report = replace(
+            report,
+            files=files,
+            ignored_before_us=batch.ignored_before_us,
+            intake=batch.intake,
+            backlog=batch.backlog,
+        )
         return report, {leaf.port: prepare(split, leaf) for leaf in context.leaves if leaf.stream == stream}
 
     def _run_wave(

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +23,7 @@ from watersmeet.model.intake import NO_LIMITS, BatchLimits, FilePosition, Unfini
 from watersmeet.model.schema import conform
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import FORMATS, column_of_text, csv_header, csv_separator, read_bytes
+from watersmeet.runtime.reports import Backlog
 from watersmeet.runtime.source_files import (
     Listing,
     SourceFile,
@@ -50,6 +51,7 @@ class SourceBatch:
     modified_us: tuple[int, ...] = ()
     ignored_before_us: int = 0
     intake: UnfinishedIntake | None = None
+    backlog: Backlog | None = None  # what was found and is yet to be given, if that is known
 
 
 class LocalSource(Protocol):
@@ -104,6 +106,7 @@ class FileSource:
         self._max_age_us = _age_us(options.get("maxFileAge", "7d"), stream.name)
         self.ignored_before_us = 0
         self._unread: deque[SourceFile] = deque()
+        self._unread_bytes = 0
         self._open: _OpenFile | None = None  # what was left of a file by the batch before
         self._found_any = False
         if not self._root.exists():
@@ -112,9 +115,10 @@ class FileSource:
     def pull(self, done: Container[str], intake: UnfinishedIntake | None = None) -> SourceBatch | None:
         # What was given before is at the front, and is given again unless it was done.
         while self._unread and known_before(self._unread[0].address, self._root, done):
-            self._unread.popleft()
+            self._unread_bytes -= self._unread.popleft().bytes
         if not self._unread:
             self._unread.extend(self._list(done))
+            self._unread_bytes = sum(file.bytes for file in self._unread)
         if intake is not None and intake.file is not None:
             self._put_first(intake.file, intake)
         elif not self._unread and intake is None:
@@ -140,7 +144,15 @@ class FileSource:
             tuple(file.modified_us for file in read),
             self.ignored_before_us,
             self._left_of(whole, len(read)),
+            self._backlog(read),
         )
+
+    def _backlog(self, read: Sequence[SourceFile]) -> Backlog:
+        """What is left when these of the unread files have been read; one that was begun counts as a whole."""
+        return {
+            "files": len(self._unread) - len(read),
+            "bytes": self._unread_bytes - sum(file.bytes for file in read),
+        }
 
     def _next_intake(self) -> UnfinishedIntake:
         last = self._unread[min(len(self._unread), self._max_files or len(self._unread)) - 1]

@@ -32,6 +32,7 @@ from watersmeet.runtime.events import Event, Report, state_sizes
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.opening import OpenRun
 from watersmeet.runtime.outputs import Outputs
+from watersmeet.runtime.spark.backlog import backlogs
 from watersmeet.runtime.spark.errors import BatchFailure, to_spark, translate
 from watersmeet.runtime.spark.executor import SparkExecutor
 from watersmeet.state.files import Folder
@@ -135,8 +136,14 @@ class SparkRun:
 
     def _tell(self, event: Event) -> None:
         if event["event"] in ("batch", "merge"):
+            for name, backlog in backlogs(self._progress_of_spark(), self._opened.plan.streams).items():
+                event["streams"][name]["backlog"] = backlog
             self._progress.append(event)
         self._report(event)
+
+    def _progress_of_spark(self) -> Mapping[str, Any] | None:
+        """What Spark has said of the batch before; nothing of the first, which may come before its query is known."""
+        return None if self._query is None else self._query.lastProgress
 
     # --- from the start to the end -----------------------------------------------------------------------------------
 

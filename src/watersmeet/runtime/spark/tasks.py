@@ -9,9 +9,10 @@ succeed; anything else is raised, and Spark retries.
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -166,7 +167,9 @@ class RunWave:
         segments = FileSegments(self.segments, epoch=context.stamp.epoch)
         try:
             outcome = run_stage(context, slot, arrived, segments, self.results)
+            started = time.monotonic()
             sync_files(files_of_tasks([outcome.report], segments, self.results))
+            report = replace(outcome.report, sync_seconds=time.monotonic() - started)
         except WatersmeetError as error:
             yield report_cell(slot, error)
             return
@@ -174,4 +177,4 @@ class RunWave:
             yield notice_cell(notice.slot, notice.stage, notice.segment)
         for sent in outcome.sent:
             yield pack(sent.rows, sent.slot, context.port_stage[sent.port], sent.port)
-        yield report_cell(slot, outcome.report)
+        yield report_cell(slot, report)
