@@ -53,6 +53,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "ahead_of",
         "max_batch_rows",
         "max_batch_bytes",
+        "moved",
         "options",
     ),
     "sink": ("format", "path", "late", "existing", "max_rows_per_file", "deliver_every"),
@@ -100,6 +101,7 @@ class SourceConfig:
     max_ahead: timedelta | None = None
     ahead_of: str | None = None
     batch: BatchSettings = BatchSettings()  # noqa: RUF009 - frozen
+    moved: bool | None = None  # whether files that lie elsewhere now are those that were read; None: by names and times
     options: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
 
 
@@ -368,6 +370,7 @@ def _read_source(name: str, streams: Mapping[str, Any], runtime: str, of_all: Ba
         max_ahead=parse_max_ahead(section.text("max_ahead"), name),
         ahead_of=section.text("ahead_of"),
         batch=_read_limits(section).over(of_all),
+        moved=section.get("moved", (bool,)),
         options=_flatten(section.table("options"), f"options of [streams.{name}]"),
     )
 

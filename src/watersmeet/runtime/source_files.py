@@ -122,6 +122,10 @@ class SourceRoot:
                 )
         return tuple((unescape(name), None if text == NO_VALUE else unescape(text)) for name, text in pairs)
 
+    def holds(self, address: str) -> bool:
+        """Whether a file lies at the path, or below it."""
+        return address == self.address or address.startswith(f"{self.address}/")
+
     def below(self, address: str) -> str:
         """The name of a file at or below the path, as checkpoints had it before they had whole addresses."""
         return os.path.basename(address) if address == self.address else address.removeprefix(f"{self.address}/")

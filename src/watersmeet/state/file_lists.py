@@ -26,7 +26,7 @@ class FilesRead:
         self._folder = folder
         self._names: dict[str, set[str]] = {}
         for stream, progress in manifest.streams.items():
-            self.add(stream, self._load(progress))
+            self.add(stream, self.entries(progress))
 
     def of(self, stream: str) -> Container[str]:
         return self.names(stream)
@@ -56,7 +56,8 @@ class FilesRead:
                     )
                 yield ListFiles(stream, list_name, len(kept), len(progress.files), tuple(joined))
 
-    def _load(self, progress: StreamProgress) -> Iterator[tuple[str, int]]:
+    def entries(self, progress: StreamProgress) -> Iterator[tuple[str, int]]:
+        """All files that a stream has read, with the times that they were modified."""
         yield from progress.files
         for name, count in progress.file_lists:
             yield from self._read(name, count)

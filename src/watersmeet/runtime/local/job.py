@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from watersmeet.config import Job
 from watersmeet.lang.binder import bind
 from watersmeet.plan.query import Query
-from watersmeet.runtime.checkpoint import refuse_made_on_spark
+from watersmeet.runtime.checkpoint import Checkpoint, refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import FileSource
+from watersmeet.runtime.moved_files import take_along
 from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.syncing import POWER_LOSS
+from watersmeet.state.table import AtVersion
 
 
 def run_job(
@@ -41,6 +43,7 @@ def run_job(
     run = open_run(query, settings_of(job), folders, wanted, note=note_to(report))
     outputs = run.outputs
     try:
+        _take_files_along(job, sources, run.checkpoint, note_to(report))
         for name, progress in run.checkpoint.manifest.streams.items():
             sources[name].ignored_before_us = progress.ignored_before_us
         if folders is None:
@@ -71,6 +74,20 @@ def run_job(
         if folders is None:
             for folder in outputs.waiting_folders:
                 folder.remove()
+
+
+def _take_files_along(
+    job: Job, sources: Mapping[str, FileSource], checkpoint: Checkpoint, note: Callable[[str], None]
+) -> None:
+    """Have it known that files which have moved since they were read are the same ones."""
+    found = [
+        take_along(source.root, source.recursive, job.sources[name].moved, checkpoint.files, checkpoint.manifest, note)
+        for name, source in sources.items()
+    ]
+    if updates := [update for update in found if update is not None]:
+        checkpoint.commit([AtVersion(checkpoint.manifest.version)], updates)
+        for update in updates:
+            checkpoint.files.add(update.stream, update.files)
 
 
 def _open_sources(job: Job, query: Query) -> dict[str, FileSource]:

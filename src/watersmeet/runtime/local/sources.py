@@ -95,13 +95,13 @@ class FileSource:
     def __init__(
         self, stream: Stream, path: str, format: str, options: Mapping[str, Any], limits: BatchLimits = NO_LIMITS
     ) -> None:
-        self._root = SourceRoot.of(stream.name, path)
+        self.root = SourceRoot.of(stream.name, path)
         _check_options(stream.name, format, options)
         self._stream = stream
         self._format = FORMATS[format]
         self._options = options
         self._limits = limits
-        self._recursive = is_recursive(options)
+        self.recursive = is_recursive(options)
         self._max_files = _positive(options.get("maxFilesPerTrigger"), stream.name)
         self._max_age_us = _age_us(options.get("maxFileAge", "7d"), stream.name)
         self.ignored_before_us = 0
@@ -109,12 +109,12 @@ class FileSource:
         self._unread_bytes = 0
         self._open: _OpenFile | None = None  # what was left of a file by the batch before
         self._found_any = False
-        if not self._root.exists():
-            raise missing_path(stream.name, self._root.address)
+        if not self.root.exists():
+            raise missing_path(stream.name, self.root.address)
 
     def pull(self, done: Container[str], intake: UnfinishedIntake | None = None) -> SourceBatch | None:
         # What was given before is at the front, and is given again unless it was done.
-        while self._unread and known_before(self._unread[0].address, self._root, done):
+        while self._unread and known_before(self._unread[0].address, self.root, done):
             self._unread_bytes -= self._unread.popleft().bytes
         if not self._unread:
             self._unread.extend(self._list(done))
@@ -192,17 +192,17 @@ class FileSource:
         return _OpenFile(file, start, self._pieces(file, start))
 
     def _list(self, done: Container[str]) -> Iterator[SourceFile]:
-        listing = list_files(self._root, self._recursive)
+        listing = list_files(self.root, self.recursive)
         self._refuse_if_astray(listing, done)
         for file in listing.files:
-            if file.modified_us >= self.ignored_before_us and not known_before(file.address, self._root, done):
+            if file.modified_us >= self.ignored_before_us and not known_before(file.address, self.root, done):
                 yield file
 
     def _refuse_if_astray(self, listing: Listing, done: Container[str]) -> None:
         """Nothing to read, but in sub-folders: a mistake, unless files were moved there after they were read."""
-        moved = any(known_before(f"{self._root.address}/{file.name}", self._root, done) for file in listing.astray)
+        moved = any(known_before(f"{self.root.address}/{file.name}", self.root, done) for file in listing.astray)
         if not (moved or self._found_any):
-            refuse_if_astray(self._root, listing)
+            refuse_if_astray(self.root, listing)
         self._found_any = self._found_any or bool(listing.files)
 
     def _pieces(self, file: SourceFile, start: FilePosition) -> Iterator[tuple[FilePosition, pa.RecordBatch]]:
@@ -212,7 +212,7 @@ class FileSource:
         own = _without(schema, given)
         values = {name: pa.array([text], pa.string()) for name, text in given.items()}
         try:
-            for position, table in self._format.pieces(self._root.filesystem, file.path, own, self._options, start):
+            for position, table in self._format.pieces(self.root.filesystem, file.path, own, self._options, start):
                 for name, text in values.items():
                     value = column_of_text(text, schema.field(name))[0]
                     table = table.drop_columns(name) if name in table.column_names else table

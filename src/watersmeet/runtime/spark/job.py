@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -28,7 +28,9 @@ from watersmeet.model.quantities import microseconds
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
 from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns, probe_files
+from watersmeet.runtime.moved_files import refuse_moved_on_spark
 from watersmeet.runtime.opening import plan_ahead, settings_of
+from watersmeet.runtime.source_files import SourceRoot
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.runtime.spark.writer import StreamWriter
@@ -75,6 +77,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     for name in sorted(streams):
         source_limits(job.sources[name])
         _check_files(job.sources[name], fresh)
+    if not fresh:
+        _refuse_moved([job.sources[name] for name in sorted(streams)], folders)
     config = _quick(job.spark, {job.sources[name].format for name in streams})
     with _session(config) as session, _noted_interrupts() as interrupted:
         try:
@@ -129,6 +133,16 @@ def _check_files(source: SourceConfig, fresh: bool) -> None:
     """
     if source.format in FILE_FORMATS and source.path is not None and is_local(source.path):
         probe_files(source.name, source.path, source.format, source.schema, source.options, fresh)
+
+
+def _refuse_moved(sources: Sequence[SourceConfig], folders: CheckpointFolders) -> None:
+    """Tell of files that lie elsewhere than Spark has read them, before it stops at that itself."""
+    roots = [
+        SourceRoot.of(source.name, source.path)
+        for source in sources
+        if source.format in FILE_FORMATS and source.path is not None and is_local(source.path)
+    ]
+    refuse_moved_on_spark(roots, folders.spark)
 
 
 def _open(session: SparkSession, source: SourceConfig) -> DataFrame:

@@ -1,0 +1,133 @@
+"""Input that lies elsewhere at a restart: a job folder that was moved as a whole, or another path in the job file.
+
+Files were known by their whole addresses, so that all of them were read again, and every result was there twice.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
+
+CASE = JoinCase({"A": ("k",), "B": ("k",)}, "A.k = B.k", window_us=20 * SECOND, lateness_us=SECOND)
+STREAMS = draw_streams(CASE, 6, 20, 12, seed=8, late=2)
+
+
+def begin(home: Path, runtime: str = "local") -> JudgedJob:
+    """A job that has read half of its input."""
+    job = JudgedJob.write(home, CASE, run='durability = "process"', runtime=runtime)
+    write_streams(CASE, STREAMS, home / "in", 0, 3)
+    job.finish()
+    return job
+
+
+def go_on(job: JudgedJob, *settings: str, folder: str = "in") -> str:
+    """The other half comes, and the job runs; what it tells the user."""
+    write_streams(CASE, STREAMS, job.home / folder, 3, 6)
+    done = job.start(*settings)
+    assert done.code == 0, done.stderr
+    return done.stderr
+
+
+def check(job: JudgedJob) -> None:
+    assert difference(job.answer(), duckdb_answer(CASE, STREAMS)) == ""
+    assert job.late() == late_rows(CASE, STREAMS)
+
+
+def paths(folder: Path) -> list[str]:
+    return [f"streams.{name}.path={folder / name}" for name in CASE.streams]
+
+
+def test_a_job_that_was_moved_as_a_whole(tmp_path: Path) -> None:
+    begin(tmp_path / "one")
+    (tmp_path / "one").rename(tmp_path / "two")
+    job = JudgedJob(tmp_path / "two")
+    said = go_on(job)
+    assert f'stream "A" has moved from {tmp_path}/one/in/A to {tmp_path}/two/in/A: 3 files there were read' in said
+    check(job)
+    assert "has moved" not in go_on(job)  # it is known from then on
+    (tmp_path / "two").rename(tmp_path / "one")
+    assert "has moved" in go_on(JudgedJob(tmp_path / "one"))
+    check(JudgedJob(tmp_path / "one"))
+
+
+def test_a_copy_that_keeps_times(tmp_path: Path) -> None:
+    job = begin(tmp_path)
+    shutil.copytree(tmp_path / "in", tmp_path / "copy")
+    go_on(job, *paths(tmp_path / "copy"), folder="copy")
+    check(job)
+
+
+def test_a_copy_with_other_times(tmp_path: Path) -> None:
+    job = begin(tmp_path)
+    shutil.copytree(tmp_path / "in", tmp_path / "copy", copy_function=shutil.copyfile)
+    write_streams(CASE, STREAMS, tmp_path / "copy", 3, 6)
+    settings = paths(tmp_path / "copy")
+    refused = job.run_here(*settings)
+    assert refused.code == 2
+    assert 'stream "A" has another path, where files of the same names lie as were read before' in refused.stderr
+    assert "moved = true in [streams.A]" in refused.stderr
+    job.finish(*settings, *(f"streams.{name}.moved=true" for name in CASE.streams))
+    check(job)
+    job.finish(*settings)
+    check(job)
+
+
+def test_other_files_of_the_same_names(tmp_path: Path) -> None:
+    job = begin(tmp_path)
+    for name in CASE.streams:
+        (tmp_path / "next" / name).mkdir(parents=True)
+        for number, file in enumerate(sorted((tmp_path / "in" / name).iterdir())):
+            write_streams(CASE, STREAMS, tmp_path / "more", 3, 6)
+            shutil.copyfile(sorted((tmp_path / "more" / name).iterdir())[number], tmp_path / "next" / name / file.name)
+            os.utime(tmp_path / "next" / name / file.name, ns=(1_900_000_000_000_000_000 + number * 1000,) * 2)
+    settings = paths(tmp_path / "next")
+    assert job.run_here(*settings).code == 2
+    job.finish(*settings, *(f"streams.{name}.moved=false" for name in CASE.streams))
+    check(job)
+
+
+def test_another_folder_with_other_files(tmp_path: Path) -> None:
+    job = begin(tmp_path)
+    said = go_on(job, *paths(tmp_path / "next"), folder="next")
+    assert "has another path" in said and "where no file lies that was read" in said
+    check(job)
+
+
+@pytest.mark.parametrize("rows", [7, 20, 33])
+def test_a_file_that_was_read_in_part(tmp_path: Path, rows: int) -> None:
+    home = tmp_path / "one"
+    limit = f"run.max_batch_rows={rows}"
+    job = JudgedJob.write(home, CASE, run='durability = "process"')
+    text = (home / "job.toml").read_text().replace("options = { maxFilesPerTrigger = 1 }", "")
+    (home / "job.toml").write_text(text)
+    write_streams(CASE, STREAMS, home / "in")
+    assert job.start(limit, fault="after-commit:4").code
+    before = Path(home).rename(tmp_path / "two")
+    moved = JudgedJob(before)
+    done = moved.start(limit)
+    assert done.code == 0 and "has moved" in done.stderr
+    whole = JudgedJob.write(tmp_path / "whole", CASE)
+    (tmp_path / "whole" / "job.toml").write_text(text)
+    write_streams(CASE, STREAMS, tmp_path / "whole" / "in")
+    whole.finish()
+    assert difference(moved.answer(), whole.answer()) == ""
+    assert moved.late() == whole.late()
+
+
+@pytest.mark.spark
+def test_on_spark_it_is_told_before_a_jvm_starts(tmp_path: Path) -> None:
+    begin(tmp_path / "one", "spark")
+    (tmp_path / "one").rename(tmp_path / "two")
+    job = JudgedJob(tmp_path / "two")
+    refused = job.start()
+    assert refused.code == 2
+    assert 'stream "A" has another path, and Spark goes on with files at their former one alone' in refused.stderr
+    assert "incubator" not in refused.stderr  # which every JVM says
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    go_on(job, *paths(tmp_path / "one" / "in"))
+    check(job)
