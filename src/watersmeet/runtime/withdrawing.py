@@ -20,7 +20,9 @@ HOW = {
 
 
 def finish_rollbacks(folders: CheckpointFolders, manifest: Manifest) -> dict[Folder, tuple[str, ...]]:
-    """Do what rollbacks have left to be done; the folders that changed. To be repeated until it is noted down."""
+    """Do what rollbacks have left to be done. To be repeated until it is noted down, and to be on disk before that is:
+    the folders in question, also where all was found done, as nobody knows whether who did it had it on disk.
+    """
     changed: dict[Folder, tuple[str, ...]] = {}
     for withdrawal in manifest.withdrawals:
         faults.reach("before-withdrawal")
@@ -35,24 +37,23 @@ def finish_rollbacks(folders: CheckpointFolders, manifest: Manifest) -> dict[Fol
 
 
 def _withdraw(withdrawal: Withdrawal, waiting: Folder) -> list[Folder]:
-    """Take files out of an output; the folders that changed."""
+    """Take files out of an output; the folders that it is about."""
     # From here on nobody can deliver them any more, not even a run that was stopped in the middle of it.
     waiting.delete_all([name for name in withdrawal.files if name in set(waiting.names())])
     target = target_of(waiting)
     if target is None or withdrawal.how == KEEP:
         return []
     there = sorted(set(withdrawal.files).intersection(target.names()))
-    if not there:
-        return []
     if withdrawal.how == REMOVE:
         for name in there:
             target.delete(name)
             faults.reach("in-withdrawal")
-        return [target]
+        return [target] if target.is_there else []
     aside = target.sub(f"{ROLLED_BACK}-{withdrawal.version}")
-    aside.make()
-    target.move_out(there, aside, midway="in-withdrawal")
-    return [aside, target]
+    if there:
+        aside.make()
+        target.move_out(there, aside, midway="in-withdrawal")
+    return [folder for folder in (aside, target) if folder.is_there]
 
 
 def target_of(waiting: Folder) -> Folder | None:

@@ -137,6 +137,11 @@ class Folder:
             self._store.delete_all(self.names())
 
     @property
+    def is_there(self) -> bool:
+        """Whether there is such a folder on this machine."""
+        return self.local and os.path.isdir(self.path())
+
+    @property
     def is_link(self) -> bool:
         """Whether it is a link to a folder that lies elsewhere."""
         return self.local and os.path.islink(self.path())

@@ -165,14 +165,14 @@ COMPACT_EVERY = 10  # notes of a file source, unless spark.sql.streaming.fileSou
 
 
 def go_back(spark: Folder, batch: int, midway: str = "") -> list[Folder]:
-    """Let Spark's notes end with this batch (-1: before the first), so that it goes on after it; the folders changed.
+    """Let Spark's notes end with this batch (-1: before the first), so that it goes on after it; the folders of notes,
+    which are to be on disk then, whoever has changed them: one that was cut short may have.
 
     Notes of file sources go back too: Spark would hand out again what later ones name, even files that were removed
     since. Spark must not be running. May be repeated, and must be, if it was cut short. `midway` names a fault point.
     """
     paths = list_notes(spark)
     ends = _source_ends(spark, batch)
-    changed = []
     for folder in sorted({path.rpartition("/")[0] for path in paths if path.startswith(f"{SOURCES}/")}):
         names = [path.rpartition("/")[2] for path in paths if path.startswith(f"{folder}/")]
         notes = spark.sub(folder)
@@ -180,11 +180,12 @@ def go_back(spark: Folder, batch: int, midway: str = "") -> list[Folder]:
         end = ends.get(place, -1)
         if end is not None and _is_of_files(notes, names):
             _rebuild(notes, names, end)
-            changed += _cut(notes, names, end, midway)
+            _cut(notes, names, end, midway)
     for folder in (COMMITS, OFFSETS):
         names = [path.rpartition("/")[2] for path in paths if path.startswith(f"{folder}/")]
-        changed += _cut(spark.sub(folder), names, batch, midway)
-    return changed
+        _cut(spark.sub(folder), names, batch, midway)
+    sources = [f"{SOURCES}/{name}" for name in spark.sub(SOURCES).names()]
+    return [spark.sub(folder) for folder in (COMMITS, OFFSETS, *sources) if spark.exists(folder)]
 
 
 def _source_ends(spark: Folder, batch: int) -> dict[int, int | None]:
@@ -240,10 +241,9 @@ def _rebuild(notes: Folder, names: Sequence[str], end: int) -> None:
             notes.put_if_absent(name, "\n".join(lines).encode())
 
 
-def _cut(notes: Folder, names: Sequence[str], end: int, midway: str) -> list[Folder]:
+def _cut(notes: Folder, names: Sequence[str], end: int, midway: str) -> None:
     """Delete the notes after `end`, the last ones first, each with its checksum."""
     gone = sorted((name for name in names if number_of(name) > end), key=number_of, reverse=True)
     for name in gone:
         notes.delete(name)
         faults.reach(midway)
-    return [notes] if gone else []
