@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 
 from chaos.history import draw_episode, draw_history
-from chaos.judge import Tally, WrongError
+from chaos.judge import Tally
 from chaos.kinds import FAULTS, ORDINARY, STORE_FAULTS, Kind, suits
 from chaos.shapes import Shape
 from chaos.world import DISK, Action, World
+from chaos.wrong import WrongError
 from object_server import S3Proxy, s3_proxy, s3_server
 from small_disk import small_disk
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from chaos.mortal import Blow
 from chaos.shapes import Shape
 from chaos.world import World
-from watersmeet.faults import POINTS
+from watersmeet.faults import OF_GATHERING, POINTS
 
 # Points that only a run with a budget comes to.
 OF_MEMORY = ("in-merge", "before-spill", "after-spill")
+
+IN_A_ROW = 15
 
 # Points that every start with new files comes to, each at least so often; the last is any operation on the disk.
 CERTAIN = (
@@ -21,6 +23,9 @@ CERTAIN = (
     ("after-commit", 2),
     ("before-collect-garbage", 2),
     ("before-prepare", 1),
+    ("before-segment", 2),
+    ("in-segment", 2),
+    ("after-segment", 2),
     ("", 12),
 )
 
@@ -35,7 +40,7 @@ class DieAt:
 
     def apply(self, world: World) -> str:
         world.try_fault(f"dies {self.point}", Blow(self.nth, self.point))
-        arrive(world)
+        world.arrive()
         return "armed"
 
 
@@ -49,7 +54,7 @@ class DieAnywhere:
 
     def apply(self, world: World) -> str:
         world.try_fault("power loss" if self.power else "dies anywhere", Blow(self.nth, power=self.power))
-        arrive(world)
+        world.arrive()
         return "armed"
 
 
@@ -57,15 +62,15 @@ class DieAnywhere:
 class DieInARow:
     """So many runs die one after the other, before or after they get anywhere."""
 
-    blows: tuple[tuple[str, int], ...]  # points ("" for any operation) and counts
+    blows: tuple[Blow, ...]
     running: ClassVar[bool] = False
 
     def apply(self, world: World) -> str:
         name = f"{len(self.blows)} deaths in a row"
         world.try_fault(name)
-        for point, count in self.blows:
-            arrive(world)
-            world.mortal.blow = Blow(count, point, name="dies in a row")
+        for blow in self.blows:
+            world.arrive()
+            world.deal(replace(blow, name="dies in a row"))
             ended = world.run_to_end()
             if ended != "died":  # it came to the end before; what has arrived since is another chance
                 return f"{ended} before"
@@ -73,9 +78,20 @@ class DieInARow:
         return "died"
 
 
-def arrive(world: World) -> None:
-    for name in world.shape.streams:
-        world.feed.arrive(name, extra_late=1)
+@dataclass(frozen=True)
+class DieGathering:
+    """Results of several batches are put into one file when the run ends, and it dies around that."""
+
+    point: str
+    batches: int
+    running: ClassVar[bool] = False
+
+    def apply(self, world: World) -> str:
+        world.settings = replace(world.settings, deliver_every="1 hour", max_files=1)
+        for _ in range(self.batches):
+            world.arrive()
+        world.try_fault(f"dies {self.point}", Blow(1, self.point))
+        return world.run_to_end()
 
 
 def points_of(shape: Shape) -> tuple[str, ...]:
@@ -95,4 +111,12 @@ def draw_power_loss(draw: random.Random, shape: Shape) -> DieAnywhere:
 
 
 def draw_in_a_row(draw: random.Random, shape: Shape) -> DieInARow:
-    return DieInARow(tuple((point, draw.randint(1, most)) for point, most in draw.choices(CERTAIN, k=15)))
+    def draw_one() -> Blow:
+        point, most = draw.choice(CERTAIN)
+        return Blow(draw.randint(1, most), point, power=not point and draw.random() < 0.3)
+
+    return DieInARow(tuple(draw_one() for _ in range(IN_A_ROW)))
+
+
+def draw_die_gathering(draw: random.Random, shape: Shape) -> DieGathering:
+    return DieGathering(draw.choice(OF_GATHERING), draw.choice((2, 3)))

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from chaos.deaths import arrive
-from chaos.judge import WrongError
 from chaos.mortal import Blow
 from chaos.operations import look_through
 from chaos.shapes import Shape
 from chaos.world import World
+from chaos.wrong import WrongError
 from small_disk import used_kilobytes
 
 # Where files of each kind lie, in the folder of a job.
@@ -24,8 +23,8 @@ KINDS = (
     "ck/state/head",
     "ck/state/files/*",
     "ck/state/segments/*",
-    "out/_watersmeet*/*",
-    "late/_watersmeet*/*",
+    "out*/_watersmeet*/*",
+    "late*/_watersmeet*/*",
 )
 # What a run may say of a file that is not as it was written.
 DAMAGE = ("corrupt", "is missing", "damaged", "checksum")
@@ -42,7 +41,7 @@ class FailDisk:
         failure = OSError(errno.EIO, os.strerror(errno.EIO))
         world.try_fault("disk fails", Blow(self.nth, error=failure))
         world.excused.append(os.strerror(errno.EIO))
-        arrive(world)
+        world.arrive()
         return "armed"
 
 
@@ -58,7 +57,7 @@ class FillDisk:
         assert world.resize is not None, "a world with a full disk has a disk of its own"
         world.excused.append(os.strerror(errno.ENOSPC))
         world.fill_disk(used_kilobytes(world.home) + self.free_kilobytes)
-        arrive(world)
+        world.arrive()
         return "filled"
 
 
@@ -83,7 +82,7 @@ class FlipBit:
         world.try_fault(name)
         path.write_bytes(rotten)
         world.mortal.forget_log()
-        arrive(world)
+        world.arrive()
         report = look_through(world)
         world.excused += DAMAGE
         ended = world.run_to_end()

@@ -3,25 +3,26 @@
 A result is known by the number of its row of the first stream and by its offset, so that what was seen is one array of
 counts. The judge reads files as they are delivered, in any number of looks, and remembers each by its name: that a file
 lies there for long does not make its rows come twice, and that one goes away again (with the power, before it was on
-disk) takes its rows back.
+disk; or because a rollback withdrew it) takes its rows back, so that they must come again. What lies in several outputs
+is counted together.
 """
 
 from __future__ import annotations
 
-import io
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from chaos.feed import Feed
-from watersmeet.state.files import Folder
+from chaos.shelves import Shelf
+from chaos.wrong import WrongError
 
-
-class WrongError(Exception):
-    """The product did what it must not do."""
+Known = TypeVar("Known")
+Place = tuple[int, str]  # a shelf, by its number, and a name on it
 
 
 @dataclass
@@ -43,12 +44,12 @@ class Tally:
 @dataclass
 class Judge:
     feed: Feed
-    out: Folder
-    late: Folder
+    results: Sequence[Shelf]
+    late_rows: Sequence[Shelf]
     tally: Tally = field(default_factory=Tally)
     _seen: np.ndarray = field(init=False)
-    _files: dict[str, np.ndarray] = field(default_factory=dict)  # results, by name of their file: codes
-    _late_files: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    _files: dict[Place, np.ndarray] = field(default_factory=dict)  # results, by their file: codes
+    _late_files: dict[Place, list[tuple[str, int]]] = field(default_factory=dict)
     _late_seen: Counter[tuple[str, int]] = field(default_factory=Counter)
     _settled: int = 0  # all results of smaller numbers were complete once
 
@@ -56,25 +57,23 @@ class Judge:
         self._seen = np.zeros(0, np.int16)
 
     def look(self) -> int:
-        """Read what is new, and raise if it is wrong; how many results have come."""
-        before = self.tally.rows
-        for name in _delivered(self.out):
-            if name not in self._files:
-                self._take(name, _read(self.out, name))
-        for name in _delivered(self.late):
-            if name not in self._late_files:
-                self._take_late(name, _read(self.late, name))
-        return self.tally.rows - before
+        """Read what is new, and raise if it is wrong; how many results have come.
 
-    def look_again(self) -> None:
-        """After a loss of power: files that have gone count no more, and must come again."""
-        there = set(_delivered(self.out))
-        for name in [name for name in self._files if name not in there]:
-            np.subtract.at(self._seen, self._files.pop(name), 1)
-        there = set(_delivered(self.late))
-        for name in [name for name in self._late_files if name not in there]:
-            self._late_seen.subtract(self._late_files.pop(name))
-        self.look()
+        First of all, what has gone counts no more: where nothing brings it again, it will be found to be lost.
+        """
+        before = self.tally.rows
+        there, late_there = dict.fromkeys(_places(self.results)), dict.fromkeys(_places(self.late_rows))
+        for place in [place for place in self._files if place not in there]:
+            np.subtract.at(self._seen, self._files.pop(place), 1)
+        for place in [place for place in self._late_files if place not in late_there]:
+            self._late_seen.subtract(self._late_files.pop(place))
+        for place in there:
+            if place not in self._files:
+                self._take(place, self.results[place[0]].table(place[1]))
+        for place in late_there:
+            if place not in self._late_files:
+                self._take_late(place, self.late_rows[place[0]].table(place[1]))
+        return self.tally.rows - before
 
     def check_all(self, whole: bool = False) -> None:
         """Raise unless everything has come that follows from what has arrived, and nothing else. After a drain."""
@@ -99,13 +98,11 @@ class Judge:
 
     def sweep(self) -> None:
         """As a reader may: take delivered files away. They were on disk, and will not come again."""
-        for folder, known in ((self.out, self._files), (self.late, self._late_files)):
-            folder.delete_all([name for name in _delivered(folder) if name in known])
-        self._files.clear()
-        self._late_files.clear()
+        self._files = _after_sweep(self.results, self._files)
+        self._late_files = _after_sweep(self.late_rows, self._late_files)
 
-    def _take(self, name: str, table: pa.Table) -> None:
-        shape = self.feed.shape
+    def _take(self, place: Place, table: pa.Table) -> None:
+        shape, name = self.feed.shape, place[1]
         numbers = [table.column(stream.lower()).to_numpy() for stream in shape.streams]
         first, *others = numbers
         distances = [other - first for other in others]
@@ -124,7 +121,7 @@ class Judge:
         codes = first * len(shape.offsets) + offset
         self._room(int(codes.max(initial=-1)) + 1)
         np.add.at(self._seen, codes, 1)
-        self._files[name] = codes
+        self._files[place] = codes
         self.tally.rows += len(codes)
         if (self._seen[codes] > 1).any():
             twice = codes[self._seen[codes] > 1]
@@ -133,9 +130,10 @@ class Judge:
                 f'"{name}" has {len(twice)} rows that came before, as of rows {(twice // len(shape.offsets))[:5]}'
             )
 
-    def _take_late(self, name: str, table: pa.Table) -> None:
+    def _take_late(self, place: Place, table: pa.Table) -> None:
+        name = place[1]
         rows = [(name.split("-")[1], number) for number in table.column("v").to_pylist()]
-        self._late_files[name] = rows
+        self._late_files[place] = rows
         self._late_seen.update(rows)
         self.tally.late += len(rows)
         if twice := [row for row in rows if self._late_seen[row] > 1]:
@@ -147,12 +145,15 @@ class Judge:
             self._seen = np.concatenate([self._seen, np.zeros(2 * size - len(self._seen), np.int16)])
 
 
-def _delivered(folder: Folder) -> list[str]:
-    return [name for name in folder.names() if name.endswith(".parquet") and not name.startswith((".", "_"))]
+def _places(shelves: Sequence[Shelf]) -> Iterator[Place]:
+    return ((number, name) for number, shelf in enumerate(shelves) for name in shelf.names())
 
 
-def _read(folder: Folder, name: str) -> pa.Table:
-    try:
-        return pq.read_table(io.BytesIO(folder.read(name)), use_threads=False)
-    except pa.ArrowInvalid as error:
-        raise WrongError(f'the delivered file "{name}" cannot be read: {error}') from None
+def _after_sweep(shelves: Sequence[Shelf], known: dict[Place, Known]) -> dict[Place, Known]:
+    """Clear the shelves of what is known; what is known of those that keep theirs."""
+    kept = dict(known)
+    for number, shelf in enumerate(shelves):
+        mine = [place for place in known if place[0] == number]
+        if mine and shelf.clear([name for _, name in mine]):
+            kept = {place: held for place, held in kept.items() if place[0] != number}
+    return kept

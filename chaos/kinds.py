@@ -22,7 +22,7 @@ class Kind:
 ORDINARY: tuple[Kind, ...] = (
     Kind("arrive", 60, ordinary.draw_arrive),
     Kind("wait", 6, ordinary.draw_wait),
-    Kind("restart", 6, ordinary.draw_restart),
+    Kind("restart", 7, ordinary.draw_restart),
     Kind("settle", 2, ordinary.draw_settle),
     Kind("verify", 1.5, operations.draw_verify),
 )
@@ -35,7 +35,11 @@ FAULTS: tuple[Kind, ...] = (
     Kind("disk-fails", 2, disks.draw_fail_disk),
     Kind("full-disk", 2, disks.draw_fill_disk),
     Kind("bit-flips", 1, disks.draw_flip_bit),
+    Kind("dies-gathering", 0.5, deaths.draw_die_gathering),
     Kind("backup", 0.5, operations.draw_back_up),
+    Kind("rollback", 1, operations.draw_roll_back),
+    Kind("backup-rollback", 0.4, operations.draw_back_up_roll_back),
+    Kind("compact", 0.6, operations.draw_compact),
     Kind("clock-jumps", 1, ordinary.draw_jump),
     Kind("second-start", 1, rivals.draw_start_twice),
     Kind("takeover", 1.5, rivals.draw_take_over),

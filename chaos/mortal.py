@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from power_loss import Killed, Recorder
 from watersmeet import faults
-from watersmeet.runtime import checkpoint, opening
+from watersmeet.runtime import checkpoint, compacting, opening, rollback, upgrading
 from watersmeet.runtime.clock import Ended, never
 from watersmeet.runtime.local import executor
 from watersmeet.state import file_lists, syncing, table
@@ -62,7 +62,7 @@ class JumpingClock:
         self.time += seconds
 
 
-@dataclass
+@dataclass(frozen=True)
 class Blow:
     """What is to happen at the `count`th reach of a named point, or operation on the disk."""
 
@@ -71,15 +71,6 @@ class Blow:
     error: OSError | None = None  # that the operation ends with; None: the process dies
     power: bool = False  # the power goes too
     name: str = ""  # of the kind of fault, for the counts
-    fired: bool = False
-
-    def meets(self) -> bool:
-        """Count one more; whether that is the one."""
-        if self.fired:
-            return False
-        self.count -= 1
-        self.fired = self.count <= 0
-        return self.fired
 
 
 class InlineThreads:
@@ -110,6 +101,8 @@ class Mortal:
         self.home = home
         self.clock = JumpingClock()
         self.blow: Blow | None = None
+        self.fired = False
+        self._left = 0
         self.points: Counter[str] = Counter()  # reached, by name
         self.operations: Counter[str] = Counter()
         self.recorder: Recorder | None = None
@@ -136,8 +129,10 @@ class Mortal:
             stack.enter_context(mock.patch.object(pq, "read_table", partial(pq.read_table, use_threads=False)))
             stack.enter_context(mock.patch.object(syncing, "_threads", InlineThreads))
             stack.enter_context(mock.patch.object(checkpoint, "time", SimpleNamespace(monotonic=self.clock.now)))
-            stack.enter_context(mock.patch.object(opening, "this_run", known))
-            stack.enter_context(mock.patch.object(opening, "utc_us", lambda: int(self.clock.now() * 1e6)))
+            for module in (opening, rollback, compacting):
+                stack.enter_context(mock.patch.object(module, "this_run", known))
+            for module in (opening, rollback, compacting, upgrading):
+                stack.enter_context(mock.patch.object(module, "utc_us", self.clock.utc_us))
             stack.enter_context(recorder.recording())
             yield
 
@@ -145,16 +140,31 @@ class Mortal:
         """All that is in the folder counts as on disk from here on."""
         self.recorder = None
 
+    def deal(self, blow: Blow) -> None:
+        self.blow, self.fired, self._left = blow, False, blow.count
+
+    def take_blow(self) -> Blow | None:
+        """The blow that has fallen, if there was one; it falls no more."""
+        blow, self.blow = self.blow, None
+        return blow if self.fired else None
+
     def _reach(self, point: str) -> None:
         if point:
             self.points[point] += 1
-        if self.blow is not None and self.blow.point == point and point and self.blow.meets():
-            self._strike(self.blow)
+        if self.blow is not None and self.blow.point == point and point:
+            self._meet(self.blow)
 
     def _operate(self, kind: str, path: str) -> None:
         self.operations[kind] += 1
-        if self.blow is not None and not self.blow.point and self.blow.meets():
-            self._strike(self.blow)
+        if self.blow is not None and not self.blow.point:
+            self._meet(self.blow)
+
+    def _meet(self, blow: Blow) -> None:
+        """Count one more; if that is the one, strike."""
+        self._left -= 1
+        if not self.fired and self._left <= 0:
+            self.fired = True
+            self._strike(blow)
 
     def _strike(self, blow: Blow) -> None:
         if blow.error is not None:

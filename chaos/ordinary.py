@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from chaos.ground import OUTPUTS, Ground
 from chaos.shapes import Shape
 from chaos.world import World
 
@@ -22,7 +23,7 @@ class Arrive:
     extra_late: int = 0
     running: ClassVar[bool] = True
 
-    def apply(self, world: World) -> str:
+    def apply(self, world: Ground) -> str:
         for _ in range(self.files):
             for name in self.streams:
                 if world.feed.ahead(name) < MOST_AHEAD:
@@ -81,34 +82,51 @@ class Restart:
     spill: str | None = None
     merge: str | None = None
     max_files: int | None = None
+    max_batch_rows: int | None = None
     keep_versions: int | None = None
+    keep_for: str | None = None
+    output: int | None = None
+    deliver_every: str | None = None
+    max_rows_per_file: int | None = None
     drain: bool | None = None
     running: ClassVar[bool] = False
 
-    def apply(self, world: World) -> str:
+    def apply(self, world: Ground) -> str:
         asked = {name: value for name, value in vars(self).items() if value is not None}
         world.settings = replace(world.settings, **asked)
         return "changed" if asked else "stopped"
 
 
+# What a restart may change, and to what: on every runtime, and on the local one alone.
+CHOICES: dict[str, tuple[object, ...]] = {
+    "slots": (1, 2, 3, 4),
+    "memory": ("", "1500", "3000", "6000", "40000"),
+    "spill": ("global-output-penalty", "largest", "random", "bottom-up", "off"),
+    "merge": ("state-manager", "off"),
+    "keep_versions": (1, 2, 5, 10),
+    "max_files": (1, 2, 3),
+    "output": tuple(range(OUTPUTS)),
+    "deliver_every": ("", "1 second", "1 minute", "1 hour"),
+}
+LOCAL_CHOICES: dict[str, tuple[object, ...]] = {
+    "max_batch_rows": (0, 1, 5, 12, 20),
+    "keep_for": ("", "1 second", "1 hour"),
+    "max_rows_per_file": (0, 7, 1000),
+    "drain": (True, False),
+}
+
+
 def draw_restart(draw: random.Random, shape: Shape) -> Restart:
-    if draw.random() < 0.4:
+    return draw_change(draw, CHOICES | LOCAL_CHOICES)
+
+
+def draw_change(draw: random.Random, choices: dict[str, tuple[object, ...]]) -> Restart:
+    """A restart with another value of one setting, or with the same of all."""
+    if draw.random() < 0.3:
         return Restart()
-    match draw.randrange(7):
-        case 0:
-            return Restart(slots=draw.choice((1, 2, 3, 4)))
-        case 1:
-            return Restart(memory=draw.choice(("", "1500", "3000", "6000", "40000")))
-        case 2:
-            return Restart(spill=draw.choice(("global-output-penalty", "largest", "random", "bottom-up", "off")))
-        case 3:
-            return Restart(merge=draw.choice(("state-manager", "off")))
-        case 4:
-            return Restart(keep_versions=draw.choice((1, 2, 5, 10)))
-        case 5:
-            return Restart(max_files=draw.choice((1, 2, 3)))
-        case _:
-            return Restart(drain=draw.random() < 0.5)
+    name = draw.choice(list(choices))
+    change: dict[str, Any] = {name: draw.choice(choices[name])}
+    return Restart(**change)
 
 
 @dataclass(frozen=True)
@@ -117,7 +135,7 @@ class Settle:
 
     running: ClassVar[bool] = False
 
-    def apply(self, world: World) -> str:
+    def apply(self, world: Ground) -> str:
         world.settle()
         return "exact"
 

@@ -11,10 +11,10 @@ import signal
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaos.deaths import arrive, points_of
-from chaos.judge import WrongError
+from chaos.deaths import points_of
 from chaos.shapes import Shape
 from chaos.world import World
+from chaos.wrong import WrongError
 from forked_runs import begin_run
 
 LONGEST_SECONDS = 120
@@ -29,8 +29,8 @@ class KillProcess:
 
     def apply(self, world: World) -> str:
         world.try_fault("SIGKILL")
-        arrive(world)
-        process = begin_run(world.job_file, world.settings.overrides(world.shape.streams))
+        world.arrive()
+        process = begin_run(world.job_file, world.overrides())
         process.join(self.after_seconds)
         if process.exitcode is None:
             process.kill()
@@ -48,10 +48,10 @@ class DieInProcess:
 
     def apply(self, world: World) -> str:
         world.try_fault("process dies at a point")
-        arrive(world)
+        world.arrive()
         marker = world.feed.folder / f"reached-{world.counts['runs']}-{self.point}"
         fault = f"{self.point}:{self.nth}@{marker}"
-        process = begin_run(world.job_file, world.settings.overrides(world.shape.streams), fault)
+        process = begin_run(world.job_file, world.overrides(), fault)
         process.join(LONGEST_SECONDS)
         return _judge(world, process.exitcode, "process dies at a point")
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 from unittest import mock
 
-from chaos.deaths import arrive
-from chaos.judge import WrongError
 from chaos.shapes import Shape
 from chaos.world import World
+from chaos.wrong import WrongError
 from rival_runs import TAKEN_OVER
 from watersmeet.errors import CheckpointError
 from watersmeet.runtime.events import Event
@@ -48,7 +47,7 @@ class TakeOver:
     def apply(self, world: World) -> str:
         name = "second start, takes over"
         world.try_fault(name)
-        arrive(world)
+        world.arrive()
         done: list[Event] = []
 
         def hear(event: Event) -> None:
@@ -60,7 +59,7 @@ class TakeOver:
         with mock.patch.object(CheckpointLock, "acquire", lambda lock: None):
             run_job(world.job_to_end(), hear, lambda: len(done) >= self.batches, world.mortal.clock)
         world.came_to_pass(name)
-        arrive(world)
+        world.arrive()
         return "taken"
 
 

@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaos.deaths import arrive
 from chaos.shapes import Shape
 from chaos.world import World
 from object_server import DROP, DROP_AFTER, FAIL, FAIL_AFTER, SLOW
@@ -36,7 +35,7 @@ class FailStore:
             return accident
 
         world.proxy.accident = happen
-        arrive(world)
+        world.arrive()
         return "fails"
 
 

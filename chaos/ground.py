@@ -1,0 +1,226 @@
+"""What worlds of every runtime stand on: one job, its folders and its input, the judge, the counts and the journal.
+
+Every action is a line of the journal, with what came of it and where the state stood.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+from chaos.feed import Feed
+from chaos.judge import Judge
+from chaos.mortal import Blow
+from chaos.shapes import FILE_US, LATENESS_FILES, Shape
+from chaos.shelves import FolderShelf, Shelf
+from chaos.wrong import WrongError
+from object_server import S3Proxy
+from watersmeet.runtime.events import Event
+from watersmeet.state.files import Folder
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.segment_files import file_name
+from watersmeet.state.table import read_versions
+
+GROUPS = 6
+OUTPUTS = 3  # folders that results go to, one at a time
+ASIDE = ("_rolled-back-*", "_set-aside-*")  # where operations put results that were withdrawn
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What may change from one run to the next. Empty and zero: not set."""
+
+    slots: int = 2
+    memory: str = ""
+    spill: str = "global-output-penalty"
+    merge: str = "state-manager"
+    max_files: int = 1
+    max_batch_rows: int = 0
+    keep_versions: int = 2
+    keep_for: str = ""
+    output: int = 0  # which of the outputs
+    deliver_every: str = ""
+    max_rows_per_file: int = 0
+    drain: bool = False
+
+    def overrides(self, places: Places, streams: Iterable[str]) -> list[str]:
+        """As `--set` takes them."""
+        asked = {
+            "run.slots": self.slots,
+            "run.memory": self.memory,
+            "run.max_batch_rows": self.max_batch_rows,
+            "run.keep_versions": self.keep_versions,
+            "run.keep_for": self.keep_for,
+            "adapt.spill": self.spill,
+            "adapt.merge": self.merge,
+            "sink.path": places.outs[self.output] if self.output else "",  # the first is in the job file
+            "sink.late": places.lates[self.output] if self.output else "",
+            "sink.deliver_every": self.deliver_every,
+            "sink.max_rows_per_file": self.max_rows_per_file,
+        }
+        chosen = [f"{name}={json.dumps(value)}" for name, value in asked.items() if value]
+        return chosen + [f"streams.{name}.options.maxFilesPerTrigger={self.max_files}" for name in streams]
+
+
+@dataclass
+class Faults:
+    """What was done on purpose, by name: how often it was tried, and how often it came to pass."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    fired: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a job has its checkpoint and its outputs: addresses."""
+
+    checkpoint: str
+    outs: tuple[str, ...]
+    lates: tuple[str, ...]
+    cache: str | None = None
+
+    @classmethod
+    def on_disk(cls, home: Path) -> Places:
+        outs, lates = ([str(home / name) for name in names] for names in _names())
+        return cls(str(home / "ck"), tuple(outs), tuple(lates))
+
+    @classmethod
+    def on_store(cls, proxy: S3Proxy, home: Path) -> Places:
+        bucket = proxy.bucket()
+        outs, lates = ([proxy.address(f"{bucket}/{name}") for name in names] for names in _names())
+        return cls(proxy.address(f"{bucket}/ck"), tuple(outs), tuple(lates), str(home / "cache"))
+
+
+def _names() -> tuple[list[str], list[str]]:
+    ends = ["", *(f"-{number}" for number in range(1, OUTPUTS))]
+    return [f"out{end}" for end in ends], [f"late{end}" for end in ends]
+
+
+class Ground(ABC):
+    def __init__(self, shape: Shape, home: Path, inputs: Path, places: Places, results: Shelf | None = None) -> None:
+        self.shape = shape
+        self.home = home
+        self.places = places
+        self.feed = Feed(shape, inputs)
+        self.settings = Settings(memory=shape.memory)
+        self.faults = Faults()
+        self.counts: Counter[str] = Counter()  # of what went on: actions, runs, batches, spills, merges
+        outs = [FolderShelf(address) for address in places.outs] if results is None else [results]
+        self.judge = Judge(self.feed, outs, [FolderShelf(address) for address in places.lates])
+        self.excused: list[str] = []  # errors that may end the run or the command that is under way
+        self.swept_at = 0  # the version before which results and input have been taken away
+        self._journal: IO[str] | None = None
+
+    # --- what operations need of a runtime ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def run_to_end(self) -> str:
+        """A run over all that has arrived, which ends there, or dies: a word."""
+
+    @abstractmethod
+    def command(self, *arguments: str) -> str:
+        """`watersmeet ARGUMENTS`, which ends well, or dies: a word."""
+
+    @abstractmethod
+    def deal(self, blow: Blow) -> None:
+        """What is to happen in the next run or command."""
+
+    @abstractmethod
+    def forget_log(self) -> None:
+        """What is in the folder counts as on disk from here on."""
+
+    # --- faults ------------------------------------------------------------------------------------------------------
+
+    def try_fault(self, name: str, blow: Blow | None = None) -> None:
+        """Note that a fault is tried; a blow is dealt when its time comes."""
+        self.faults.tried[name] += 1
+        if blow is not None:
+            self.deal(replace(blow, name=name))
+
+    def came_to_pass(self, name: str) -> None:
+        self.faults.fired[name] += 1
+
+    def hear(self, event: Event) -> None:
+        if event["event"] in ("batch", "merge"):
+            self.counts["batches" if event["event"] == "batch" else "rounds"] += 1
+            self.counts["rows merged"] += event["rows_merged"]
+            for entry in event["decisions"]:
+                self.counts[entry["decision"]] += 1
+
+    def arrive(self) -> None:
+        """A file of each stream, with a row of its own that is late."""
+        for name in self.shape.streams:
+            self.feed.arrive(name, extra_late=1)
+
+    # --- the journal -------------------------------------------------------------------------------------------------
+
+    def note(self, action: object, word: str) -> None:
+        if self._journal is not None:
+            entry = {"action": self.counts["actions"], "what": str(action), "came": word, **self.standing()}
+            self._journal.write(json.dumps(entry) + "\n")
+            self._journal.flush()
+
+    def standing(self) -> dict[str, int]:
+        return {"rows": self.judge.tally.rows, "late": self.judge.tally.late}
+
+    # --- where everything is exact -----------------------------------------------------------------------------------
+
+    def settle(self, whole: bool = False) -> None:
+        """Run to the end of what has arrived: now everything must have come, once."""
+        ended = self.run_to_end()
+        if ended != "ended":
+            raise WrongError(f"a run that nothing stood in the way of has {ended}")
+        self.judge.check_all(whole)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Take delivered results away, and files that were read; what is there counts as on disk from now on."""
+        self.judge.sweep()
+        self.feed.forget_read()
+        for pattern in ASIDE:
+            for folder in self.home.glob(f"*/{pattern}"):
+                shutil.rmtree(folder)
+        self.swept_at = self.versions()[-1].version
+        self.forget_log()
+
+    def versions(self) -> list[Manifest]:
+        """The versions of the state that can be read, the oldest first."""
+        return list(read_versions(Folder(self.places.checkpoint).sub("state")))
+
+    def check_tidy(self) -> None:
+        """After a start that collects: nothing lies about that no version kept refers to."""
+        self.settle()
+        self.settle()
+        state = Folder(self.places.checkpoint).sub("state")
+        *_, newest = versions = self.versions()
+        kept = [manifest for manifest in versions if manifest.version >= newest.kept_from]
+        alive = {file_name(segment.file) for manifest in kept for segment in manifest.segments.values()}
+        found = set(state.sub("segments").names())
+        stray = found - alive
+        stray |= {path.name for path in self.home.rglob("*") if ".tmp-" in path.name}
+        stray |= {path.name for path in self.home.glob("*/_watersmeet*/*")}
+        if stray or alive - found:
+            raise WrongError(f"files that nothing refers to: {sorted(stray)}; missing: {sorted(alive - found)}")
+
+    def job_text(self, runtime: str, more: Iterable[str] = ()) -> str:
+        lines = [f'query = "{self.shape.query}"']
+        for name in self.shape.streams:
+            lines += [
+                f"[streams.{name}]",
+                'format = "parquet"',
+                f'path = "{self.feed.folder / name}"',
+                f'schema = "{self.shape.declared(name)}"',
+                f'lateness = "{LATENESS_FILES * FILE_US} microseconds"',
+                "options = { maxFilesPerTrigger = 1 }",
+            ]
+        lines += ["[sink]", f'path = "{self.places.outs[0]}"', f'late = "{self.places.lates[0]}"']
+        lines += ["[run]", f'runtime = "{runtime}"', f'checkpoint = "{self.places.checkpoint}"', f"groups = {GROUPS}"]
+        lines += [f'cache = "{self.places.cache}"'] if self.places.cache else []
+        lines += ["[adapt]", f'plan = "{self.shape.plan}"', *more]
+        return "\n".join(lines) + "\n"
