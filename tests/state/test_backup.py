@@ -286,3 +286,17 @@ def test_after_a_rollback_what_stays_is_not_taken_for_later(job: SmallJob) -> No
     assert report is not None and report.sound
     job.finish()
     assert job.answer() == job.expected()
+
+
+@pytest.mark.parametrize("command", ["backup", "restore"])
+def test_no_folder_of_other_things_is_written_to(
+    command: str, job: SmallJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backed_up(job)
+    place = job.input("A", 0).parent
+    source = job.checkpoint if command == "backup" else job.home / "backups"
+    before = sorted(place.iterdir())
+    assert main(["state", command, str(source), str(place)]) == 2
+    said = "backups" if command == "backup" else "a checkpoint"
+    assert f'error: the folder "{place}" holds other things than {said}' in capsys.readouterr().err
+    assert sorted(place.iterdir()) == before

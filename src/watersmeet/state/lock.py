@@ -18,6 +18,8 @@ from typing import IO
 from watersmeet.errors import CheckpointError
 from watersmeet.state.files import Folder, disk_errors
 
+LOCK = "lock"  # the file that is locked
+
 
 class CheckpointLock:
     def __init__(self, folder: Folder) -> None:
@@ -33,7 +35,7 @@ class CheckpointLock:
         if not self._folder.local:
             return
         self._folder.make(private=True)  # the whole checkpoint lies in it, with rows of the streams
-        path = self._folder.path("lock")
+        path = self._folder.path(LOCK)
         with disk_errors("open", path):
             handle = open(path, "a+")  # noqa: SIM115 - stays open for as long as the lock is held
         try:

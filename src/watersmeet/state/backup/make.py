@@ -91,6 +91,7 @@ def back_up(
     if table is None:
         return None
     _refuse_inside(folders, store)
+    store.refuse_if_other()
     lock = _lock(store)
     try:
         _refuse_other(table.manifest, store)

@@ -26,7 +26,7 @@ from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
 from watersmeet.state.head import write_head
-from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.lock import LOCK, CheckpointLock
 from watersmeet.state.output_names import stamp_of
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import table_folders, version_name
@@ -65,6 +65,7 @@ def choose(store: BackupStore, number: int | None) -> BackupIndex:
 def restore(store: BackupStore, index: BackupIndex, folders: CheckpointFolders, progress: Progress = silent) -> None:
     """Make the checkpoint that the backup is of at `folders`, where there is none."""
     _refuse_inside(store, folders)
+    _refuse_other(folders.home)
     lock = CheckpointLock(folders.home)
     lock.acquire()
     try:
@@ -80,6 +81,16 @@ def _refuse_inside(store: BackupStore, folders: CheckpointFolders) -> None:
             "the checkpoint is to be in the folder for backups itself",
             detail=f"{folders.home.path()} would go with {store.home.path()}.",
             hint='Name a folder elsewhere, and set "checkpoint" in [run] to that.',
+        )
+
+
+def _refuse_other(home: Folder) -> None:
+    others = [name for name in home.names() if name not in ("state", "spark", LOCK)]
+    if others:
+        raise CheckpointError(
+            f'the folder "{home.path()}" holds other things than a checkpoint',
+            detail=f"Such as {min(others)}.",
+            hint="Name a folder that is empty, or is not there yet.",
         )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError
 from watersmeet.state.backup.index import FORMAT, BackupIndex
 from watersmeet.state.files import Folder
+from watersmeet.state.lock import LOCK
 from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.segment_files import newer_format
 
@@ -31,6 +32,16 @@ class BackupStore:
     def __init__(self, address: str) -> None:
         self.home = Folder(address)
         self._indexes = self.home.sub("backups")
+
+    def refuse_if_other(self) -> None:
+        """Raise `CheckpointError` if the folder is for something else, such as a stream's files or results."""
+        others = [name for name in self.home.names() if name not in ("backups", "files", LOCK)]
+        if others:
+            raise CheckpointError(
+                f'the folder "{self.home.path()}" holds other things than backups',
+                detail=f"Such as {min(others)}.",
+                hint="Give an empty folder, or one that backups were made to.",
+            )
 
     def files(self, number: int) -> Folder:
         """Where a backup has the files that it copied."""
