@@ -29,6 +29,7 @@ ORDER = (
     "state/",
     "adapt/",
     "references.py",
+    "sections.py",
     "config.py",
     "generate/",
     "runtime/",

@@ -6,8 +6,8 @@ it replaces one value before anything is checked. Then `${NAME}` in a text gives
 job file. Nothing is opened but the job file itself; the query is not parsed here. The `repr` of a job shows no value
 that may be secret.
 
-To add a setting: a field in its dataclass, its key in `SECTIONS`, its line in the function that reads the section, and
-a row in `docs/job-file.md`.
+To add a setting: a field in its dataclass, its key in `SECTIONS` (`sections.py`), its line in the function that reads
+the section, and a row in `docs/job-file.md`.
 """
 
 from __future__ import annotations
@@ -37,44 +37,10 @@ from watersmeet.model.streams import Stream, parse_max_ahead
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.references import refuse_secret_on_command_line, resolve
+from watersmeet.sections import SECTIONS, OptionValue, Section, flatten, kind_of, wrong_type
 from watersmeet.state.retention import VERSIONS_KEPT, Retention
 from watersmeet.state.syncing import DURABILITIES
 
-# The keys of each section; "" is the top of the file, "streams.*" any one stream.
-SECTIONS: dict[str, tuple[str, ...]] = {
-    "": ("query", "streams", "sink", "run", "adapt", "spark", "stats"),
-    "streams.*": (
-        "format",
-        "path",
-        "schema",
-        "time",
-        "lateness",
-        "max_ahead",
-        "ahead_of",
-        "max_batch_rows",
-        "max_batch_bytes",
-        "moved",
-        "options",
-    ),
-    "sink": ("format", "path", "late", "existing", "max_rows_per_file", "deliver_every"),
-    "run": (
-        "runtime",
-        "checkpoint",
-        "slots",
-        "groups",
-        "memory",
-        "cores",
-        "trigger",
-        "cache",
-        "durability",
-        "keep_versions",
-        "keep_for",
-        "max_batch_rows",
-        "max_batch_bytes",
-    ),
-    "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
-    "stats": ("rates", "selectivity"),
-}
 RUNTIMES = ("spark", "local")
 FILE_FORMATS = ("parquet", "csv", "json")  # all that the local runtime reads; on Spark they need a path
 GENERATED_FORMATS = ("synthetic", "nexmark")  # written to files by `watersmeet generate`; not yet read live
@@ -84,8 +50,6 @@ EXISTING = (REFUSE, APPEND)  # what to do about results of another checkpoint in
 # Adaptations of the design that this version does not have.
 LATER_ADAPTATIONS = ("migrate", "balance", "ring")
 AVAILABLE_NOW = "available-now"
-
-OptionValue = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -265,12 +229,12 @@ def _merge(data: dict[str, Any], change: Mapping[str, Any], override: str) -> No
             _merge(data[key], value, override)
         else:
             raise JobError(
-                f'setting "{override}" goes inside a value', detail=f'"{key}" is {_kind(data[key])}, not a section.'
+                f'setting "{override}" goes inside a value', detail=f'"{key}" is {kind_of(data[key])}, not a section.'
             )
 
 
 def _read_job(data: dict[str, Any], origin: str) -> Job:
-    top = _Section("", data)
+    top = Section("", data)
     query = top.text("query")
     if query is None or not query.strip():
         raise JobError(
@@ -285,16 +249,16 @@ def _read_job(data: dict[str, Any], origin: str) -> Job:
             f'job file "{origin}" has no streams',
             detail="Each stream that the query reads has a section [streams.NAME].",
         )
-    run = _read_run(_Section("run", top.table("run")))
+    run = _read_run(Section("run", top.table("run")))
     job = Job(
         path=origin,
         query=query,
         sources={name: _read_source(name, streams, run.runtime, run.batch) for name in streams},
-        sink=_read_sink(_Section("sink", top.table("sink"))),
+        sink=_read_sink(Section("sink", top.table("sink"))),
         run=run,
         adapt=_read_adapt(top.table("adapt")),
         spark=_read_spark(top.table("spark")),
-        stats=_read_stats(_Section("stats", top.table("stats"))),
+        stats=_read_stats(Section("stats", top.table("stats"))),
     )
     _check_folders(job)
     job.streams()  # a stream checks its event-time column when it is made
@@ -332,10 +296,10 @@ def one_folder(path: str) -> str:
 def _read_source(name: str, streams: Mapping[str, Any], runtime: str, of_all: BatchSettings) -> SourceConfig:
     if not isinstance(streams[name], dict):
         raise JobError(
-            f'"{name}" in [streams] is {_kind(streams[name])}, not a section',
+            f'"{name}" in [streams] is {kind_of(streams[name])}, not a section',
             hint=f"Each stream has a section of its own: [streams.{name}].",
         )
-    section = _Section(f"streams.{name}", streams[name])
+    section = Section(f"streams.{name}", streams[name])
     format_ = section.text("format")
     if format_ is None:
         raise section.lacks("format", "It says where the rows come from: parquet, csv, json, or a Spark source.")
@@ -371,16 +335,16 @@ def _read_source(name: str, streams: Mapping[str, Any], runtime: str, of_all: Ba
         ahead_of=section.text("ahead_of"),
         batch=_read_limits(section).over(of_all),
         moved=section.get("moved", (bool,)),
-        options=_flatten(section.table("options"), f"options of [streams.{name}]"),
+        options=flatten(section.table("options"), f"options of [streams.{name}]"),
     )
 
 
-def _read_limits(section: _Section) -> BatchSettings:
+def _read_limits(section: Section) -> BatchSettings:
     rows, size = section.get("max_batch_rows", (int, str)), section.get("max_batch_bytes", (int, str))
     return parse_limits(rows, size, f" in {section.where}")
 
 
-def _read_stats(section: _Section) -> Statistics:
+def _read_stats(section: Section) -> Statistics:
     """Rates by input and selectivities by pair of inputs; the names are checked against the query later."""
     return Statistics(
         {name: _number(value, f'rate of "{name}" in [stats]') for name, value in section.table("rates").items()},
@@ -393,11 +357,11 @@ def _read_stats(section: _Section) -> Statistics:
 
 def _number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-        raise JobError(f"{what} is {_kind(value)} {value!r}", detail="It is a number from 0 up.")
+        raise JobError(f"{what} is {kind_of(value)} {value!r}", detail="It is a number from 0 up.")
     return float(value)
 
 
-def _read_sink(section: _Section) -> SinkConfig:
+def _read_sink(section: Section) -> SinkConfig:
     every = section.text("deliver_every")
     sink = SinkConfig(
         format=section.choice("format", SINK_FORMATS, SinkConfig.format),
@@ -412,7 +376,7 @@ def _read_sink(section: _Section) -> SinkConfig:
     return sink
 
 
-def _read_run(section: _Section) -> RunConfig:
+def _read_run(section: Section) -> RunConfig:
     memory = section.get("memory", (str, int))
     trigger = section.text_or("trigger", AVAILABLE_NOW)
     run = RunConfig(
@@ -464,7 +428,7 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
                 detail=f"This version has {' and '.join(SECTIONS['adapt'])} in [adapt].",
                 hint=f'Remove "{key}" from the job file.',
             )
-    section = _Section("adapt", data)
+    section = Section("adapt", data)
     plan = section.text_or("plan", AdaptConfig.plan)
     share = section.get("spill_share", (int, float))
     adapt = AdaptConfig(
@@ -481,13 +445,13 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
     return adapt
 
 
-def _read_smoothing(section: _Section) -> str:
+def _read_smoothing(section: Section) -> str:
     """`smoothing`, or `upkeep` as it was called before."""
     known = [method.name for method in SMOOTHINGS]
     return section.choice("smoothing", known, section.choice("upkeep", known, AdaptConfig.smoothing))
 
 
-def _steps(section: _Section) -> list[dict[str, Any]]:
+def _steps(section: Section) -> list[dict[str, Any]]:
     entries = section.get("force", (list,)) or []
     for entry in entries:
         if not isinstance(entry, dict):
@@ -500,8 +464,8 @@ def _steps(section: _Section) -> list[dict[str, Any]]:
 def _read_spark(data: Mapping[str, Any]) -> SparkConfig:
     master = data.get("master", SparkConfig.master)
     if not isinstance(master, str):
-        raise _wrong_type("master", "[spark]", "a string", master)
-    conf = _flatten({key: value for key, value in data.items() if key != "master"}, "[spark]")
+        raise wrong_type("master", "[spark]", "a string", master)
+    conf = flatten({key: value for key, value in data.items() if key != "master"}, "[spark]")
     for key in conf:
         if not key.startswith("spark."):
             raise JobError(
@@ -514,113 +478,3 @@ def _read_spark(data: Mapping[str, Any]) -> SparkConfig:
 
 def _spark_text(value: OptionValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _flatten(data: Mapping[str, Any], where: str, prefix: str = "") -> dict[str, OptionValue]:
-    """Dotted keys that were not quoted make nested tables in TOML; join them again.
-
-    >>> _flatten({"spark": {"sql": {"ansi": True}}, "spark.ui.enabled": False}, "[spark]")
-    {'spark.sql.ansi': True, 'spark.ui.enabled': False}
-    """
-    result: dict[str, OptionValue] = {}
-    for key, value in data.items():
-        if isinstance(value, dict):
-            result |= _flatten(value, where, f"{prefix}{key}.")
-        elif isinstance(value, str | int | float | bool):
-            result[prefix + key] = value
-        else:
-            raise _wrong_type(prefix + key, where, "a string, a number or true or false", value)
-    return result
-
-
-_KINDS: tuple[tuple[type, str], ...] = (
-    (bool, "true or false"),  # before int: a bool is an int to Python
-    (int, "an integer"),
-    (float, "a number"),
-    (str, "a string"),
-    (dict, "a section"),
-    (list, "a list"),
-)
-
-
-def _kind(value: object) -> str:
-    return next((name for kind, name in _KINDS if isinstance(value, kind)), "a date or time")
-
-
-def _wrong_type(key: str, where: str, expected: str, value: object) -> JobError:
-    return JobError(
-        f'"{key}" in {where} is {_kind(value)}, not {expected}',
-        detail=f"It reads {json.dumps(value, default=str)}.",
-    )
-
-
-class _Section:
-    """A table of the file, with its name for messages. Refuses keys that it does not have when it is made."""
-
-    def __init__(self, name: str, data: Mapping[str, Any]) -> None:
-        self.data = data
-        self.where = f"[{name}]" if name else "the job file"
-        known = SECTIONS["streams.*" if name.startswith("streams.") else name]
-        for key in data:
-            if key not in known:
-                raise JobError(
-                    f'unknown key "{key}" in {self.where}',
-                    detail=f"Its keys are {', '.join(known)}.",
-                    hint=did_you_mean(key, known) or _belongs(key),
-                )
-
-    def get(self, key: str, kinds: tuple[type, ...]) -> Any:
-        """The value, None where there is none; of one of `kinds`, or refused."""
-        value = self.data.get(key)
-        if value is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
-            return value
-        raise _wrong_type(key, self.where, " or ".join(name for kind, name in _KINDS if kind in kinds), value)
-
-    def text(self, key: str) -> str | None:
-        value: str | None = self.get(key, (str,))
-        return value
-
-    def place(self, key: str) -> str | None:
-        """A path or an address. Empty text would be the current folder, which nobody means by it."""
-        value = self.text(key)
-        if value is not None and not value.strip():
-            raise JobError(
-                f'"{key}" in {self.where} is empty',
-                detail="It names a folder.",
-                hint='Write "." for the current one, or leave the key out where it is not required.',
-            )
-        return value
-
-    def text_or(self, key: str, default: str) -> str:
-        value = self.text(key)
-        return default if value is None else value
-
-    def table(self, key: str) -> dict[str, Any]:
-        return self.get(key, (dict,)) or {}
-
-    def positive(self, key: str, default: int) -> int:
-        value: int | None = self.get(key, (int,))
-        if value is not None and value < 1:
-            raise JobError(f'"{key}" in {self.where} is {value}', detail="It must be 1 or more.")
-        return default if value is None else value
-
-    def choice(self, key: str, known: Sequence[str], default: str) -> str:
-        value = self.text_or(key, default)
-        if value not in known:
-            raise JobError(
-                f'unknown {key} "{value}" in {self.where}',
-                detail=f"It is one of {', '.join(known)}.",
-                hint=did_you_mean(value, known),
-            )
-        return value
-
-    def lacks(self, key: str, detail: str, hint: str | None = None) -> JobError:
-        return JobError(f'{self.where} has no "{key}"', detail=detail, hint=hint)
-
-
-def _belongs(key: str) -> str | None:
-    """A hint for a key that stands in the wrong section."""
-    homes = [f"[{name}]" for name, keys in SECTIONS.items() if name and key in keys]
-    if key == "query":
-        return '"query" belongs at the top of the file, before the first section.'
-    return f'"{key}" belongs in {" or ".join(homes)}.'.replace("streams.*", "streams.NAME") if homes else None

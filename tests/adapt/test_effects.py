@@ -22,9 +22,10 @@ from watersmeet.adapt.decisions import (
 from watersmeet.adapt.effects import Effects, effects_of, settle
 from watersmeet.model.ids import LIVE, Generation, SegmentId
 from watersmeet.model.segments import Segment
+from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Manifest
-from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, apply_all
+from watersmeet.state.updates import CloseGroups, Learn, RecordDecision
 
 STATES = PLAN.operators[J1].states
 WHOLE, CLOSED_ONLY = MergeGroup(J1, 1, "x"), MergeGroup(J1, 1, "y", with_live=False)

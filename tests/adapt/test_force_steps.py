@@ -14,8 +14,9 @@ from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.adapt.settings import ForcedStep, LabelledGroup, MemorySettings
 from watersmeet.errors import JobError
 from watersmeet.model.ids import Label, OperatorName
+from watersmeet.state.applying import apply_all
 from watersmeet.state.manifest import Manifest
-from watersmeet.state.updates import RecordDecision, apply_all
+from watersmeet.state.updates import RecordDecision
 
 L1, L2 = Label("J1"), Label("J2")
 

@@ -13,9 +13,10 @@ from watersmeet.adapt.view import MemoryView
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import LIVE, Generation, Partitioning
 from watersmeet.model.placement import Placement
+from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
-from watersmeet.state.updates import CloseGroups, ObserveGroups, SetPlacement, Update, apply_all
+from watersmeet.state.updates import CloseGroups, ObserveGroups, SetPlacement, Update
 
 
 def view(manifest: Manifest, budget: int | None = None, seconds: float = 1.0, **more: Any) -> MemoryView:

@@ -25,12 +25,13 @@ from watersmeet.runtime.checkpoint import (
     slots_changed,
 )
 from watersmeet.runtime.outputs import Outputs
+from watersmeet.state.applying import apply_all
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.segment_files import FileSegments, MemorySegments
 from watersmeet.state.table import FileTable
-from watersmeet.state.updates import AddSegment, AdvanceStream, SetPlacement, apply_all
+from watersmeet.state.updates import AddSegment, AdvanceStream, SetPlacement
 
 PLAN = chain_plan(tree=TREE)
 

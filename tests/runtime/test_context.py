@@ -15,9 +15,10 @@ from watersmeet.model.ids import LIVE, Generation, SegmentId
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.context import BatchContext, watermarks_us
+from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import BatchRecord, Manifest
-from watersmeet.state.updates import AdvanceStream, FinishBatch, apply_all
+from watersmeet.state.updates import AdvanceStream, FinishBatch
 
 PLAN = chain_plan(lineage=True)
 J1, J2 = named(PLAN, "J1"), named(PLAN, "J2")

@@ -12,9 +12,10 @@ from watersmeet.kernel.rows import hashes
 from watersmeet.model.ids import Generation
 from watersmeet.model.routing import Slice
 from watersmeet.runtime.cutting import count_cut
+from watersmeet.state.applying import apply_all
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import FileSegments, count_by_group
-from watersmeet.state.updates import CloseGroups, apply_all
+from watersmeet.state.updates import CloseGroups
 
 KEYS = range(80)
 J1, J2 = named(PLAN, "J1"), named(PLAN, "J2")

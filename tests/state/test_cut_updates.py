@@ -25,6 +25,7 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.spec import JoinSpec, PlanSpec
 from watersmeet.plan.tree import Join, Leaf
 from watersmeet.runtime.cutting import count_between
+from watersmeet.state.applying import apply_all
 from watersmeet.state.manifest import Manifest, QueryIdentity, Track
 from watersmeet.state.segment_files import count_by_group
 from watersmeet.state.segment_table import SegmentTable, next_generation
@@ -36,7 +37,6 @@ from watersmeet.state.updates import (
     ObserveGroups,
     ReleaseGroups,
     Update,
-    apply_all,
     update_from_json,
     update_to_json,
 )

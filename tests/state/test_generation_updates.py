@@ -17,9 +17,10 @@ from watersmeet.model.routing import GroupRange, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.spec import JoinSpec, PlanSpec
 from watersmeet.plan.tree import Join, Leaf
+from watersmeet.state.applying import apply_all
 from watersmeet.state.manifest import Manifest, QueryIdentity, Track
 from watersmeet.state.segment_table import SegmentTable, next_generation
-from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, ObserveGroups, Update, apply_all
+from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, ObserveGroups, Update
 
 GROUPS = 8
 A, B = StateName("A@k"), StateName("B@k")

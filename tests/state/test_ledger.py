@@ -17,10 +17,11 @@ from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId
 from watersmeet.model.routing import GroupRange, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import Node
+from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledger, Ledgers, as_ranges
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_table import SegmentTable, next_generation
-from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, CutRange, ReleaseGroups, Update, apply_all
+from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, CutRange, ReleaseGroups, Update
 
 PLAN = chain_plan()
 J1, J2 = named(PLAN, "J1"), named(PLAN, "J2")

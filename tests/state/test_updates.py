@@ -21,6 +21,7 @@ from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured, PairCounts
 from watersmeet.plan.spec import FilterSpec, JoinSpec, PlanSpec, VisitSpec
 from watersmeet.plan.tree import Join, Leaf
+from watersmeet.state.applying import DECISIONS_KEPT, apply_all
 from watersmeet.state.epochs import Holder
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import (
@@ -37,7 +38,6 @@ from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, Table
 from watersmeet.state.updates import (
-    DECISIONS_KEPT,
     UPDATES,
     AddSegment,
     AdvanceStream,
@@ -63,7 +63,6 @@ from watersmeet.state.updates import (
     SetRetention,
     SetTracks,
     Update,
-    apply_all,
     update_from_json,
     update_to_json,
 )

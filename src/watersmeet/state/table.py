@@ -31,6 +31,7 @@ from typing import Any
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId
+from watersmeet.state.applying import apply, draft_of
 from watersmeet.state.epochs import NOBODY, Holder, TakenOverError
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.head import HEAD, Head, read_head, write_head
@@ -39,7 +40,7 @@ from watersmeet.state.retention import Committed, FilesKept
 from watersmeet.state.sealed import SEALED_FORMAT, digest_of, seal, unseal
 from watersmeet.state.segment_files import newer_format
 from watersmeet.state.syncing import SyncFiles, sync_files
-from watersmeet.state.updates import Claim, Update, apply, draft_of, update_from_json, update_to_json
+from watersmeet.state.updates import Claim, Update, update_from_json, update_to_json
 
 OLDEST_FORMAT = 3  # that is read as it is
 SNAPSHOT_EVERY = 20
