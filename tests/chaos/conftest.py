@@ -25,7 +25,6 @@ from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
-from watersmeet.state.retention import VERSIONS_KEPT
 from watersmeet.state.segment_files import file_name
 from watersmeet.state.table import read_versions
 
@@ -130,7 +129,8 @@ class JobRun:
         state = self.home / "ck" / "state"
         for name in ("versions", "snapshots"):
             assert [n for n in os.listdir(state / name) if not re.fullmatch(r"\d{20}\.json", n)] == []
-        kept = list(read_versions(Folder(str(state))))[-VERSIONS_KEPT:]
+        found = list(read_versions(Folder(str(state))))
+        kept = [manifest for manifest in found if manifest.version >= found[-1].kept_from]
         alive = {file_name(segment.file) for manifest in kept for segment in manifest.segments.values()}
         assert set(os.listdir(state / "segments")) == alive
         for folder in (self.home / "out", self.home / "late"):
