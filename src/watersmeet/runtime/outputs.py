@@ -27,7 +27,7 @@ from watersmeet.runtime.stages.task import ResultWriter
 from watersmeet.state.backup.copying import copy_file
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
-from watersmeet.state.output_names import stamp_of
+from watersmeet.state.output_names import is_marked, stamp_of
 from watersmeet.state.syncing import sync_files
 
 # Readers of a folder of parquet files pass over names that begin with an underscore.
@@ -124,7 +124,9 @@ class Outputs:
             others = [
                 (name, stamp.owner)
                 for name in folder.names()
-                if (stamp := stamp_of(name)) is not None and stamp.owner not in own
+                if not is_marked(name, self.owner)  # most are, where there are many
+                and (stamp := stamp_of(name)) is not None
+                and stamp.owner not in own
             ]
             if others:
                 raise _results_of_others(folder, "results" if waiting == self.waiting else "late rows", others)

@@ -94,6 +94,18 @@ def escaped(stream: str) -> str:
     return re.sub("%.?$", "", text[: LONGEST_STREAM - 17]).ljust(LONGEST_STREAM - 17, "~") + f"~{digest}"
 
 
+def is_marked(name: str, owner: str) -> bool:
+    """Whether a name, if it is one of ours, is of this checkpoint. Takes a hundredth of the time of `stamp_of`.
+
+    No other part of a name has a dash on both sides and twelve digits in between: the names of streams have none.
+
+    >>> name = late_name("-9f86d081884c-e1-", Stamp(7, 9, "0123456789ab", 1))
+    >>> is_marked(name, "0123456789ab"), is_marked(name, "9f86d081884c"), is_marked(name, "")
+    (True, False, False)
+    """
+    return bool(owner) and f"-{owner}-e" in name
+
+
 def stamp_of(name: str) -> Stamp | None:
     """What the name of a delivered file says of it; None if it is none of ours.
 
