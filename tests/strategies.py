@@ -156,12 +156,14 @@ class Case:
     groups: int
     fanout: int
     chunk_rows: int
+    piece_bytes: int
     clock_us: int = 0  # what the clock says, which stands still
 
     def __repr__(self) -> str:
         lines = [
             self.text,
-            f"plan={self.plan!r} slots={self.slots} groups={self.groups} fanout={self.fanout} chunk={self.chunk_rows}",
+            f"plan={self.plan!r} slots={self.slots} groups={self.groups} fanout={self.fanout}",
+            f"chunk={self.chunk_rows} piece={self.piece_bytes}",
         ]
         for stream in self.streams.values():
             columns = ", ".join(f"{f.name} {f.type}" for f in stream.schema)
@@ -252,6 +254,7 @@ def cases(draw: st.DrawFn, largest: int = 5, ahead: Sequence[str] = ()) -> Case:
         groups=draw(st.integers(slots, 20)),
         fanout=draw(st.sampled_from([2, 2, 3, 4])),
         chunk_rows=draw(st.sampled_from([1, 2, 7, 1 << 18])),
+        piece_bytes=draw(st.sampled_from([1, 60, 300, 1 << 20])),
         clock_us=clock_us,
     )
 

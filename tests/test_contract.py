@@ -51,13 +51,15 @@ pytestmark = pytest.mark.slow
 
 @contextmanager
 def tuned(case: Case) -> Iterator[None]:
-    """Small merges, chunks and looks ahead, so that a few rows go through all of the machinery."""
+    """Small merges, chunks, pieces and looks ahead, so that a few rows go through all of the machinery."""
     step = functools.partial(join_step, chunk_rows=case.chunk_rows)
     with (
         mock.patch("watersmeet.state.compaction.FANOUT", case.fanout),
         mock.patch("watersmeet.runtime.stages.task.LOOK_AHEAD_ROWS", case.fanout),
-        mock.patch("watersmeet.runtime.stages.fragment.join_step", step),
-        mock.patch("watersmeet.runtime.stages.hop.join_step", step),
+        mock.patch("watersmeet.kernel.join_pieces.join_step", step),
+        mock.patch("watersmeet.kernel.pieces.PIECE_BYTES", case.piece_bytes),
+        mock.patch("watersmeet.kernel.step.BENCH_BYTES", 2 * case.piece_bytes),
+        mock.patch("watersmeet.runtime.spool.KEPT_BYTES", 4 * case.piece_bytes),
         mock.patch("watersmeet.adapt.in_force.UniteColdParts", functools.partial(UniteColdParts, case.fanout)),
     ):
         yield

@@ -29,6 +29,8 @@ from judged_jobs import (
     oracle_answer,
     set_time,
 )
+from watersmeet.kernel import pieces, step
+from watersmeet.runtime import spool
 
 CASE = JoinCase({"A": ("k",), "B": ("k", "j"), "C": ("j",)}, "A.k = B.k AND B.j = C.j", 3 * SECOND, SECOND // 2)
 BATCHES, ROWS = 5, 40
@@ -56,9 +58,9 @@ def write_files(streams: dict[str, list[Rows]], folder: Path, form: str) -> None
             set_time(path)
 
 
-def make_job(home: Path, streams: dict[str, list[Rows]], form: str) -> JudgedJob:
+def make_job(home: Path, streams: dict[str, list[Rows]], form: str, runtime: str = "local") -> JudgedJob:
     write_files(streams, home / "in", form)
-    job = JudgedJob.write(home, CASE)
+    job = JudgedJob.write(home, CASE, runtime=runtime)
     text = (home / "job.toml").read_text().replace('format = "parquet"\npath = "in/', f'format = "{form}"\npath = "in/')
     (home / "job.toml").write_text(text)
     return job
@@ -150,3 +152,64 @@ def test_limits_that_are_none(setting: str, message: str, tmp_path: Path) -> Non
     done = make_job(tmp_path, shuffled(6), "parquet").run_here(setting)
     assert done.code == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("memory", ["1GB", "3KB"])
+@pytest.mark.parametrize("plan", ["mjoin", "((A B) C)"])
+def test_a_state_that_was_written_in_pieces_is_as_good_as_one_that_was_not(
+    plan: str, memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of small pieces, one of large ones, verified and compacted in between, and small ones again."""
+    streams = shuffled(8)
+    job = make_job(tmp_path, streams, "parquet")
+    settings = ("run.max_batch_rows=off", f'adapt.plan="{plan}"', f"run.memory={memory}")
+
+    def run_on(batches: int, piece_bytes: int) -> None:
+        for name in CASE.streams:
+            for path in (tmp_path / "later" / name).glob(f"0000[0-{batches - 1}].parquet"):
+                path.rename(tmp_path / "in" / name / path.name)
+        monkeypatch.setattr(pieces, "PIECE_BYTES", piece_bytes)
+        monkeypatch.setattr(step, "BENCH_BYTES", piece_bytes)
+        monkeypatch.setattr(spool, "KEPT_BYTES", piece_bytes)
+        job.finish(*settings)
+        code, _, err = job.call("state", "verify", "ck")
+        assert code == 0, err
+
+    (tmp_path / "in").rename(tmp_path / "later")
+    for name in CASE.streams:
+        (tmp_path / "in" / name).mkdir(parents=True)
+    run_on(2, 300)
+    assert "2" in formats(tmp_path), "there are segments of several pieces"
+    run_on(3, 32 << 20)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 300)
+    code, _, err = job.call("state", "compact", "ck")
+    assert code == 0, err
+    run_on(BATCHES, 200)
+    assert difference(job.answer(), duckdb_answer(CASE, streams)) == ""
+    assert job.late() == late_rows(CASE, streams)
+
+
+def formats(home: Path) -> set[str]:
+    """Of the segments that there are."""
+    headers = [pa.ipc.open_file(path).schema.metadata[b"watersmeet"] for path in (home / "ck").rglob("*.arrow")]
+    return {str(json.loads(header)["format"]) for header in headers}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_on_spark_the_source_cuts_and_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
+    """There a batch takes whole files, and one at least: a limit of a byte is a file of each stream."""
+    streams = shuffled(6)
+    job = make_job(tmp_path, streams, "parquet", runtime="spark")
+    text = (tmp_path / "job.toml").read_text()
+    (tmp_path / "job.toml").write_text(text.replace("options = { maxFilesPerTrigger = 1 }\n", ""))
+    expected = duckdb_answer(CASE, streams)
+    done = job.start("run.max_batch_bytes=1", fault="before-commit:3")
+    assert done.code != 0
+    assert job.marker("before-commit:3").exists(), "it died there"
+    assert job.answer() <= expected
+    events = done.events + job.finish("run.max_batch_bytes=1")
+    batches = [event for event in events if event["event"] == "batch"]
+    assert [event["rows_in"] for event in batches if event["rows_in"]] == [3 * ROWS] * BATCHES
+    assert difference(job.answer(), expected) == ""
+    assert job.late() == late_rows(CASE, streams) > 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.errors import CheckpointError, ResourceError
+from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.rows import concat, take
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.routing import Slice
@@ -46,7 +49,27 @@ def segments(tmp_path: Path) -> FileSegments:
 
 @pytest.fixture
 def written(segments: FileSegments, rows: pa.RecordBatch, state: State) -> Segment:
-    return segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 7)
+    return write(segments, rows, state, Slice(((0, 3),), Bounds(3)), 7)
+
+
+def write(
+    segments: FileSegments | MemorySegments,
+    rows: pa.RecordBatch,
+    state: State,
+    slice_: Slice,
+    number: int,
+    cuts: int = 0,
+) -> Segment:
+    """A segment of these rows, written in pieces that end after each of so many rows."""
+    pieces = [rows.slice(start, cuts) for start in range(0, rows.num_rows, cuts)] if cuts else [rows]
+    segment = segments.write(pieces, state, slice_, number)
+    assert segment is not None
+    return segment
+
+
+def one(pieces: tuple[Indexed, ...]) -> pa.RecordBatch:
+    (piece,) = pieces
+    return piece.rows
 
 
 def file_of(segments: FileSegments, segment: Segment) -> Path:
@@ -54,7 +77,7 @@ def file_of(segments: FileSegments, segment: Segment) -> Path:
 
 
 def test_what_is_written_is_read(segments: FileSegments, written: Segment, rows: pa.RecordBatch, state: State) -> None:
-    assert segments.read(written).rows.equals(rows)
+    assert one(segments.read(written)).equals(rows)
     path = file_of(segments, written)
     assert (written.bytes, written.crc32) == (path.stat().st_size, zlib.crc32(path.read_bytes()))
     assert (written.rows, written.state, written.batch, written.written) == (50, state.name, 7, ((0, 3),))
@@ -68,15 +91,58 @@ def test_any_arrow_reader_opens_it(segments: FileSegments, written: Segment, row
         assert json.loads(reader.schema.metadata[b"watersmeet"])["format"] == 1
 
 
+@pytest.mark.parametrize("kind", ["files", "memory"])
+def test_a_segment_may_be_written_in_pieces(
+    kind: str, segments: FileSegments, rows: pa.RecordBatch, state: State, written: Segment
+) -> None:
+    """The manifest says the same of it, and it is never in memory whole."""
+    made: FileSegments | MemorySegments = segments if kind == "files" else MemorySegments()
+    whole = written if kind == "files" else write(made, rows, state, Slice(((0, 3),), Bounds(3)), 7)
+    segment = write(made, rows, state, Slice(((0, 3),), Bounds(3)), 7, cuts=20)
+    pieces = made.read(segment)
+    assert [piece.rows.num_rows for piece in pieces] == [20, 20, 10]
+    assert concat([piece.rows for piece in pieces], state.schema).equals(rows)
+    found = [piece.find(np.array([5, 25, 45], np.uint64))[1].tolist() for piece in pieces]
+    assert found == [[5], [5], [5]], "each has a directory of its own"
+    unlike = {"id", "bytes", "crc32"}
+    assert {k: v for k, v in segment.to_json().items() if k not in unlike} == {
+        k: v for k, v in whole.to_json().items() if k not in unlike
+    }
+    if kind == "files":
+        with pa.ipc.open_file(file_of(segments, segment)) as reader:
+            assert json.loads(reader.schema.metadata[b"watersmeet"])["format"] == 2, "which earlier releases refuse"
+
+
+def test_pieces_are_written_as_they_come(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
+    alive: list[int] = []
+
+    def pieces() -> Iterator[pa.RecordBatch]:
+        for start in range(0, 50, 5):
+            piece = take(rows, np.arange(start, start + 5))
+            held.append(weakref.ref(piece))
+            alive.append(sum(each() is not None for each in held))
+            yield piece
+
+    held: list[weakref.ref[pa.RecordBatch]] = []
+    segments.write(pieces(), state, Slice(((0, 3),), Bounds(3)), 7)
+    assert len(alive) == 10
+    assert max(alive) <= 3
+
+
+def test_no_rows_are_no_segment(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
+    assert segments.write([rows.slice(0, 0)], state, Slice(((0, 3),), Bounds(3)), 7) is None
+    assert segments.names() == []
+
+
 def test_rows_without_a_window_never_expire(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
-    segment = segments.write(rows, replace(state, windows=()), Slice(((0, 3),), Bounds(3)), 0)
+    segment = write(segments, rows, replace(state, windows=()), Slice(((0, 3),), Bounds(3)), 0)
     assert (segment.min_expiry_us, segment.max_expiry_us) == (NEVER, NEVER)
 
 
 def test_two_writes_have_two_names(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:
     assert (
-        segments.write(rows, state, Slice(((0, 1),), Bounds(1)), 7).id
-        != segments.write(rows, state, Slice(((0, 1),), Bounds(1)), 7).id
+        write(segments, rows, state, Slice(((0, 1),), Bounds(1)), 7).id
+        != write(segments, rows, state, Slice(((0, 1),), Bounds(1)), 7).id
     )
 
 
@@ -119,8 +185,8 @@ def test_a_newer_format_is_refused(
     segments: FileSegments, rows: pa.RecordBatch, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as newer:
-        newer.setattr(segment_files, "FORMAT", 2)
-        segment = segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 0)
+        newer.setattr(segment_files, "FORMAT", 3)
+        segment = write(segments, rows, state, Slice(((0, 3),), Bounds(3)), 0, cuts=20)
     with pytest.raises(CheckpointError, match="was written by a newer version of watersmeet"):
         segments.read(segment)
 
@@ -137,20 +203,20 @@ def test_a_repaired_file_is_read_though_a_cache_had_the_damaged_one(
     folder = Folder(str(tmp_path / "segments"), str(tmp_path / "cache"))
     folder.make()
     segments = FileSegments(folder)
-    written = segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 0)
+    written = write(segments, rows, state, Slice(((0, 3),), Bounds(3)), 0)
     path = file_of(segments, written)
     sound = path.read_bytes()
     flip_a_byte(path)
     with pytest.raises(ResourceError, match="is corrupt"):
         segments.read(written)
     path.write_bytes(sound)
-    assert segments.read(written).rows.equals(rows)
+    assert one(segments.read(written)).equals(rows)
 
 
 def test_memory_has_the_same_face(rows: pa.RecordBatch, state: State) -> None:
     segments = MemorySegments()
-    segment = segments.write(rows, state, Slice(((0, 3),), Bounds(3)), 7)
-    assert segments.read(segment).rows is rows
+    segment = write(segments, rows, state, Slice(((0, 3),), Bounds(3)), 7)
+    assert one(segments.read(segment)) is rows
     assert segments.names() == [file_name(segment.id)]
     segments.delete_all([file_name(segment.id)])
     segments.delete_all([file_name(segment.id)])
@@ -165,7 +231,7 @@ def test_what_is_known_of_segments_goes_with_them(tmp_path: Path, rows: pa.Recor
     known, held = len(segment_files._sound), len(segment_files.open_files._files)
     alive: list[Segment] = []
     for number in range(1_000):
-        alive.append(segments.write(rows, state, Slice(((0, 2),), Bounds(2)), number))
+        alive.append(write(segments, rows, state, Slice(((0, 2),), Bounds(2)), number))
         segments.read(alive[-1])
         if len(alive) > 3:
             segments.delete_all([file_name(alive.pop(0).file)])

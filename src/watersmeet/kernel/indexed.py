@@ -20,13 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.kernel.hashing import UInt64Array
-from watersmeet.kernel.rows import Int64Array, hash_slice, hashes, take
+from watersmeet.kernel.rows import Int64Array, hash_slice, hashes, rows_between, take
 from watersmeet.model.bounds import HASH_END
 
 STEPS = 8
 
 Starts = npt.NDArray[np.int32]
 BoolArray = npt.NDArray[np.bool_]
+
+_NO_STARTS: Starts = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,12 @@ class Indexed:
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Indexed:
-        return cls(rows, make_directory(hashes(rows)) if rows.num_rows else np.empty(0, np.int32))
+        return cls(rows, make_directory(hashes(rows)) if rows.num_rows else _NO_STARTS)
+
+    @classmethod
+    def run(cls, rows: pa.RecordBatch) -> Indexed:
+        """Rows that are merged with others, and never searched: without a directory."""
+        return cls(rows, _NO_STARTS)
 
     def within(self, low: int, high: int) -> Indexed:
         return replace(self, low=low, high=high, bounds=None)
@@ -93,7 +100,16 @@ class Indexed:
         """The same rows, of which those in these stretches are meant."""
         return replace(self, low=stretches.low, high=stretches.high, bounds=stretches.bounds)
 
-    @cached_property
+    def reaches(self, low: int, high: int) -> bool:
+        """Whether any of the rows may have a hash in [low, high)."""
+        values = hashes(self.rows)
+        return len(values) > 0 and low <= int(values[-1]) and int(values[0]) < high
+
+    def clipped(self, low: int, high: int) -> Indexed:
+        """Of the rows that are meant, those with a hash in [low, high)."""
+        return replace(self, low=max(self.low, low), high=min(self.high, high))
+
+    @property
     def part(self) -> pa.RecordBatch:
         """The rows that are meant. None is copied where they are one stretch."""
         part = hash_slice(self.rows, self.low, self.high)
@@ -102,11 +118,20 @@ class Indexed:
     @cached_property
     def count(self) -> int:
         """How many rows are meant."""
+        values = hashes(self.rows)
+        first, last = rows_between(values, self.low, self.high)
         if self.bounds is None:
-            return int(self.part.num_rows)
-        places = np.searchsorted(hashes(self.rows), self.bounds)
-        ends = places if len(places) % 2 == 0 else np.append(places, self.rows.num_rows)
+            return last - first
+        places = np.searchsorted(values, self.bounds)
+        ends = places if len(places) % 2 == 0 else np.append(places, len(values))
+        ends = np.clip(ends, first, last)
         return int((ends[1::2] - ends[::2]).sum())
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the rows that are meant; where they are some of many, as a share of it."""
+        whole = self.rows.num_rows
+        return 0 if not whole else int(self.rows.nbytes * self.count / whole)
 
     def _inside(self, values: UInt64Array) -> BoolArray:
         assert self.bounds is not None

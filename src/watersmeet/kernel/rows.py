@@ -100,7 +100,12 @@ def sort_by_hash(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def hash_slice(batch: pa.RecordBatch, low: int, high: int) -> pa.RecordBatch:
     """The rows whose hash lies in [low, high); `high` may be 2**64. No row is copied."""
-    values = hashes(batch)
+    start, end = rows_between(hashes(batch), low, high)
+    return batch.slice(start, end - start)
+
+
+def rows_between(values: UInt64Array, low: int, high: int) -> tuple[int, int]:
+    """The first of the sorted `values` in [low, high), and the one after the last; `high` may be 2**64."""
     start = int(np.searchsorted(values, np.uint64(low))) if low > 0 else 0
     end = int(np.searchsorted(values, np.uint64(high))) if high < 1 << 64 else len(values)
-    return batch.slice(start, end - start)
+    return start, max(start, end)

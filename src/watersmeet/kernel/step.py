@@ -17,7 +17,9 @@ expanded on the benches alone. So the cost is one search for each distinct new h
 proportion to the candidates. After [Viglas03], which probes by origin and does not narrow first.
 
 Invariants: nothing is held between calls; inputs and segments are sorted by hash; the output of `join_step` comes in
-chunks of bounded size, in rows and in bytes of text, so a hot key or a long text costs time but not memory.
+chunks of bounded size, in rows and in bytes of text, so a hot key or a long text costs time but not memory. Benches are
+bounded, too, unless one hash has more rows. What is made for each new row is not: `kernel/join_pieces.py` bounds that,
+by working through the new rows one stretch of the hash after the other.
 
 `#h` collisions: hashes only nominate candidates. Unless the plan says that the hash is exact, the real keys of every
 candidate are compared.
@@ -36,7 +38,7 @@ import pyarrow.compute as pc
 
 from watersmeet.kernel.evaluate import matches
 from watersmeet.kernel.hashing import UInt64Array
-from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.indexed import BoolArray, Indexed
 from watersmeet.kernel.probe import expand, number_distinct
 from watersmeet.kernel.rows import Int64Array, gather, hashes, narrow, take
 from watersmeet.kernel.tally import Tally
@@ -50,6 +52,8 @@ CHUNK_ROWS = 262_144
 # Text copied at once, unless one combination alone has more. Far below the 2 GiB that an Arrow array can hold, and no
 # less than what a full chunk has where texts take 256 bytes.
 CHUNK_BYTES = 64 << 20
+# Rows gathered to be combined, unless one hash alone has more.
+BENCH_BYTES = 64 << 20
 
 
 def join_step(
@@ -58,14 +62,31 @@ def join_step(
     kept: Sequence[Sequence[Indexed]],
     chunk_rows: int = CHUNK_ROWS,
     tally: Tally | None = None,
+    among: Sizes | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The combinations that the rows `new` (a batch for each input) add, given the rows `kept` (segments for each).
 
-    Batches of `#h` and the node's output columns, in no particular order. `tally` is told what was seen on the way.
+    Batches of `#h` and the node's output columns, in no particular order. `tally` is told what was seen on the way;
+    `among` says how many rows there are where these are those of a stretch of the hash.
     """
     everyone = range(len(new))
     ways = [(i, {j: _Which.ANY if j < i else _Which.OLD for j in everyone}) for i in everyone]
-    return _step(node, new, kept, ways, chunk_rows, Tally() if tally is None else tally)
+    tally = Tally() if tally is None else tally
+    return _step(node, new, kept, ways, chunk_rows, tally, among or Sizes.of(new, kept))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many rows could meet, for each input."""
+
+    new: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    @classmethod
+    def of(cls, new: Sequence[pa.RecordBatch], kept: Sequence[Sequence[Indexed]]) -> Sizes:
+        return cls(
+            tuple(batch.num_rows for batch in new), tuple(sum(segment.count for segment in each) for each in kept)
+        )
 
 
 def merge_step(
@@ -77,7 +98,7 @@ def merge_step(
     ways = [(i, {j: _Which.ANY if j < i else _Which.OLD for j in everyone}) for i in everyone[:-1]]
     for p in everyone[:-1]:
         ways.append((last, {j: _Which.NEW if j < p else _Which.OLD if j == p else _Which.ANY for j in everyone}))
-    return _step(node, new, kept, ways, chunk_rows, Tally())
+    return _step(node, new, kept, ways, chunk_rows, Tally(), Sizes.of(new, kept))
 
 
 class _Which(Enum):
@@ -95,23 +116,26 @@ def _step(
     ways: Sequence[tuple[int, Mapping[int, _Which]]],
     chunk_rows: int,
     tally: Tally,
+    among: Sizes,
 ) -> Iterator[pa.RecordBatch]:
     """The combinations of the new rows of an origin and the rows of the others that it is to meet, for all `ways`."""
     if not any(batch.num_rows for batch in new):
         return
-    search = _Search([hashes(batch) for batch in new], kept, tally)
+    search = _Search([hashes(batch) for batch in new], kept, tally, among)
     alive = search.narrow()
     if not alive.any():
         return
     oldest = _oldest(node, new)
-    benches = [search.bench(node, j, new[j], alive, oldest[j]) for j in range(len(new))]
-    if _all_meet_in_time(benches):
-        benches = [replace(bench, lifetimes=None) for bench in benches]
-    for i, which in ways:
-        start = _Partial.of_origin(benches[i], i)
-        for partial in _extend(node, benches, start, which, node.orders[i], chunk_rows, tally):
-            for piece in partial.pieces(benches, [name for name, _ in node.out_fields]):
-                yield piece.output(node, benches, search.distinct)
+    names = [name for name, _ in node.out_fields]
+    for some in search.pieces(alive, new):
+        benches = [search.bench(node, j, new[j], some, oldest[j]) for j in range(len(new))]
+        if _all_meet_in_time(benches):
+            benches = [replace(bench, lifetimes=None) for bench in benches]
+        for i, which in ways:
+            start = _Partial.of_origin(benches[i], i)
+            for partial in _extend(node, benches, start, which, node.orders[i], chunk_rows, tally):
+                for piece in partial.pieces(benches, names):
+                    yield piece.output(node, benches, search.distinct)
 
 
 def _oldest(node: Node, new: Sequence[pa.RecordBatch]) -> list[int]:
@@ -137,9 +161,12 @@ def _all_meet_in_time(benches: Sequence[_Bench]) -> bool:
 class _Search:
     """Narrows the distinct new hashes to those that every input holds, and remembers where old rows were found."""
 
-    def __init__(self, new_hashes: Sequence[UInt64Array], kept: Sequence[Sequence[Indexed]], tally: Tally) -> None:
+    def __init__(
+        self, new_hashes: Sequence[UInt64Array], kept: Sequence[Sequence[Indexed]], tally: Tally, among: Sizes
+    ) -> None:
         self.kept = kept
         self.tally = tally
+        self.among = among
         self.distinct, self.positions = number_distinct(new_hashes)
         self.new_count = [np.bincount(positions, minlength=len(self.distinct)) for positions in self.positions]
         self.is_new = [count > 0 for count in self.new_count]
@@ -147,9 +174,9 @@ class _Search:
         # for each input and segment: key numbers, first rows and row counts of the runs found
         self.found: list[list[tuple[Int64Array, Int64Array, Int64Array]]] = [[] for _ in kept]
 
-    def narrow(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def narrow(self) -> BoolArray:
         alive = np.ones(len(self.distinct), dtype=bool)
-        sizes = [sum(segment.count for segment in segments) for segments in self.kept]
+        sizes = self.among.kept
         for j in np.argsort(sizes, kind="stable"):
             # Old rows of j matter only to new rows of another input.
             wanted = np.flatnonzero(alive & (self.inputs_with_new > self.is_new[j]))
@@ -175,11 +202,35 @@ class _Search:
                 self.tally.meet(i, j, int(counts[wanted].sum()) * size, same)
             if i < j and len(self.positions[i]) and len(self.positions[j]):
                 met = int(counts @ self.new_count[j])
-                self.tally.meet(i, j, len(self.positions[i]) * len(self.positions[j]), met)
+                self.tally.meet(i, j, len(self.positions[i]) * self.among.new[j], met)
 
-    def bench(
-        self, node: Node, j: int, new: pa.RecordBatch, alive: np.ndarray[tuple[int], np.dtype[np.bool_]], oldest: int
-    ) -> _Bench:
+    def pieces(self, alive: BoolArray, new: Sequence[pa.RecordBatch]) -> Iterator[BoolArray]:
+        """The surviving hashes, as many at once as have no more rows than `BENCH_BYTES`, one at least.
+
+        Few new rows may meet many old ones.
+        """
+        found = [
+            (numbers, count, _row_bytes(segment.rows))
+            for segments, places in zip(self.kept, self.found, strict=True)
+            for segment, (numbers, _, count) in zip(segments, places, strict=True)
+            if len(numbers)
+        ]
+        old_bytes = sum(int(count.sum()) * row for _, count, row in found)
+        if old_bytes + sum(batch.num_rows * _row_bytes(batch) for batch in new) <= BENCH_BYTES:
+            yield alive
+            return
+        sizes = np.zeros(len(self.distinct), dtype=np.int64)
+        for counts, batch in zip(self.new_count, new, strict=True):
+            sizes += counts * _row_bytes(batch)
+        for numbers, count, row in found:
+            sizes[numbers] += count * row
+        for low, high in _chunks(sizes * alive, BENCH_BYTES):
+            some = np.zeros(len(alive), dtype=bool)
+            some[low:high] = alive[low:high]
+            if some.any():
+                yield some
+
+    def bench(self, node: Node, j: int, new: pa.RecordBatch, alive: BoolArray, oldest: int) -> _Bench:
         """The rows of input j with a surviving hash, old before new for each key.
 
         Old rows that have expired by the time of the `oldest` new row that they could meet are left out.
@@ -218,6 +269,11 @@ class _Search:
             key_fields=state.key_fields,
             lifetimes=life,
         )
+
+
+def _row_bytes(rows: pa.RecordBatch) -> int:
+    """What a row takes, or more: all of what a slice is a slice of counts, which is quick to tell."""
+    return int(rows.get_total_buffer_size() // max(1, rows.num_rows))
 
 
 @dataclass(frozen=True)

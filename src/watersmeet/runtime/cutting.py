@@ -5,12 +5,13 @@ Reads the files that have rows of the group, and changes nothing: what is found 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from watersmeet.adapt.decisions import CutGroup
 from watersmeet.kernel.hashing import UInt64Array
+from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.rows import hashes
 from watersmeet.model.ids import SegmentId, StateName
 from watersmeet.model.segments import Segment
@@ -28,7 +29,7 @@ def count_cut(cut: CutGroup, plan: PhysicalPlan, manifest: Manifest, segments: S
     begin = manifest.placement.of(cut.partitioning).bounds.hash_start(cut.group)
     files = {entry.file: entry for state in states for entry in _entries(manifest, state)}
     first = {
-        file: count_between(hashes(segments.read(entry).rows), begin, cut.at_hash)
+        file: _count(segments.read(entry), begin, cut.at_hash)
         for file, entry in files.items()
         if any(entry.count_of(cut.group) or ())
     }
@@ -41,6 +42,12 @@ def _entries(manifest: Manifest, state: StateName) -> Iterator[Segment]:
     yield from manifest.segments.active(state).entries.values()
     for bucket in manifest.segments.cold(state).values():
         yield from bucket.entries.values()
+
+
+def _count(pieces: Sequence[Indexed], begin: int, end: int) -> tuple[int, int]:
+    """As `count_between`, of the pieces of a file, each of which has hashes of its own."""
+    counts = [count_between(hashes(piece.rows), begin, end) for piece in pieces]
+    return sum(rows for rows, _ in counts), sum(keys for _, keys in counts)
 
 
 def count_between(values: UInt64Array, begin: int, end: int) -> tuple[int, int]:

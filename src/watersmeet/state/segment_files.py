@@ -3,17 +3,21 @@
 The schema's metadata carries the format version and the name of the state; the manifest carries the checksum. Beside
 the columns of the state a file has the directory of its hashes (`kernel/indexed.py`) in the column `#d`. A process
 checks a file's checksum the first time it opens it, and not again, so that a batch does not read all of the state.
+
+A large segment is written in pieces, one after the other in order of the hash, so that it is never in memory whole.
+Each is a record batch with a directory of its own (format 2; one of a single piece has format 1, as ever).
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
 import uuid
 import zlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +29,9 @@ from watersmeet.errors import CheckpointError, ResourceError
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed, make_directory
 from watersmeet.kernel.rows import hashes
-from watersmeet.kernel.window import NEVER, expiry, lifetimes
+from watersmeet.kernel.window import LONG_AGO, NEVER, expiry, lifetimes
 from watersmeet.model.ids import SegmentId
-from watersmeet.model.routing import Slice
+from watersmeet.model.routing import Slice, count_groups
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.state.epochs import name_of_epoch
@@ -35,7 +39,8 @@ from watersmeet.state.files import Folder
 from watersmeet.state.summed import SummedSink
 from watersmeet.state.syncing import begin_sync
 
-FORMAT = 1
+FORMAT = 2
+FORMAT_OF_ONE_PIECE = 1
 DIRECTORY_FIELD = "#d"
 METADATA_KEY = b"watersmeet"
 
@@ -45,15 +50,18 @@ OPEN_FILES = 2_000
 OPEN_BYTES = 256 << 20  # what deleted files may hold of the disk until they are let go
 
 
+Pieces = tuple[Indexed, ...]  # of a segment, in order of the hash
+
+
 class _OpenFiles:
     """The files that were opened last, found sound, by path."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[str, tuple[int, int, Indexed]] = OrderedDict()  # checksum, bytes, content
+        self._files: OrderedDict[str, tuple[int, int, Pieces]] = OrderedDict()  # checksum, bytes, content
         self._bytes = 0
         self._turn = threading.Lock()
 
-    def get(self, path: str, segment: Segment) -> Indexed | None:
+    def get(self, path: str, segment: Segment) -> Pieces | None:
         with self._turn:
             found = self._files.get(path)
             if found is None or found[0] != segment.crc32:
@@ -61,7 +69,7 @@ class _OpenFiles:
             self._files.move_to_end(path)
             return found[2]
 
-    def put(self, path: str, segment: Segment, content: Indexed) -> None:
+    def put(self, path: str, segment: Segment, content: Pieces) -> None:
         with self._turn:
             self._forget(path)
             self._files[path] = (segment.crc32, segment.bytes, content)
@@ -90,26 +98,58 @@ _sound: dict[str, int] = {}
 SOUND_KEPT = 100_000
 
 
-def describe_segment(batch: pa.RecordBatch, state: State, slice_: Slice, number: int, segment_id: SegmentId) -> Segment:
-    """The manifest's entry for `batch` as a segment of `state`, before its size and checksum are known."""
-    ends = expiry(batch, state) if state.windows else None
-    times = lifetimes(batch, state)
-    rows, keys = count_by_group(hashes(batch), slice_)
-    return Segment(
-        id=segment_id,
-        state=state.name,
-        rows=batch.num_rows,
-        bytes=batch.nbytes,
-        crc32=0,
-        groups=slice_.groups,
-        written=slice_.groups,
-        min_expiry_us=int(np.min(ends)) if ends is not None else NEVER,
-        max_expiry_us=int(np.max(ends)) if ends is not None else NEVER,
-        min_time_us=int(np.min(times.newest)) if times is not None else NEVER,
-        batch=number,
-        group_rows=rows,
-        group_keys=keys,
-    )
+class _Description:
+    """The manifest's entry for a segment, made up as its pieces are written. Its name, size and checksum come last."""
+
+    def __init__(self, state: State, slice_: Slice, number: int) -> None:
+        self._state = state
+        self._slice = slice_
+        self._number = number
+        self._rows = self._bytes = 0
+        self._expiry = (NEVER, LONG_AGO)
+        self._time = NEVER
+        self._last: int | None = None
+        groups = count_groups(slice_.groups)
+        self._group_rows, self._group_keys = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
+
+    def of(self, pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The pieces that have rows, as they go by."""
+        for piece in pieces:
+            if piece.num_rows:
+                self._add(piece)
+                yield piece
+
+    def _add(self, piece: pa.RecordBatch) -> None:
+        values = hashes(piece)
+        assert self._last is None or self._last < int(values[0]), "pieces have their own hashes, in order"
+        self._last = int(values[-1])
+        self._rows += piece.num_rows
+        self._bytes += piece.nbytes
+        if self._state.windows:
+            ends = expiry(piece, self._state)
+            self._expiry = min(self._expiry[0], int(np.min(ends))), max(self._expiry[1], int(np.max(ends)))
+        if (times := lifetimes(piece, self._state)) is not None:
+            self._time = min(self._time, int(np.min(times.newest)))
+        rows, keys = count_by_group(values, self._slice)
+        self._group_rows += rows
+        self._group_keys += keys
+
+    def entry(self, segment_id: SegmentId) -> Segment:
+        return Segment(
+            id=segment_id,
+            state=self._state.name,
+            rows=self._rows,
+            bytes=self._bytes,
+            crc32=0,
+            groups=self._slice.groups,
+            written=self._slice.groups,
+            min_expiry_us=self._expiry[0] if self._state.windows else NEVER,
+            max_expiry_us=self._expiry[1] if self._state.windows else NEVER,
+            min_time_us=self._time,
+            batch=self._number,
+            group_rows=tuple(self._group_rows.tolist()),
+            group_keys=tuple(self._group_keys.tolist()),
+        )
 
 
 def count_by_group(values: UInt64Array, slice_: Slice) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -156,27 +196,36 @@ class FileSegments:
         self.keep_open = keep_open
         self.epoch = epoch
 
-    def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
-        entry = describe_segment(batch, state, slice_, number, SegmentId(name_of_epoch(f"{number:08d}", self.epoch)))
-        header = json.dumps({"format": FORMAT, "state": state.name}).encode()
-        content = _with_directory(batch).replace_schema_metadata({METADATA_KEY: header})
+    def write(self, pieces: Iterable[pa.RecordBatch], state: State, slice_: Slice, number: int) -> Segment | None:
+        """Write pieces, which are in order of the hash, as a segment; None where they have no row."""
+        described = _Description(state, slice_, number)
+        rest = described.of(pieces)
+        waiting = list(itertools.islice(rest, 2))  # whether there is a second one decides on the format
+        if not waiting:
+            return None
+        form = FORMAT if len(waiting) > 1 else FORMAT_OF_ONE_PIECE
+        header = json.dumps({"format": form, "state": state.name}).encode()
+        schema = waiting[0].schema.append(pa.field(DIRECTORY_FIELD, pa.int32())).with_metadata({METADATA_KEY: header})
         summed = SummedSink()
 
         def fill(sink: Any) -> None:
-            with pa.PythonFile(summed.into(sink), mode="w") as out, pa.ipc.new_file(out, content.schema) as writer:
-                writer.write_batch(content)
+            with pa.PythonFile(summed.into(sink), mode="w") as out, pa.ipc.new_file(out, schema) as writer:
+                while waiting:
+                    writer.write_batch(_with_directory(waiting.pop(0)))
+                    waiting.extend(itertools.islice(rest, 1))
 
         faults.reach("before-segment")
-        self.folder.write(file_name(entry.id), fill, midway="in-segment", keep_copy=True)
+        name = SegmentId(name_of_epoch(f"{number:08d}", self.epoch))
+        self.folder.write(file_name(name), fill, midway="in-segment", keep_copy=True)
         faults.reach("after-segment")
         size, crc32 = summed.sum
-        return replace(entry, bytes=size, crc32=crc32)
+        return replace(described.entry(name), bytes=size, crc32=crc32)
 
     def sync_soon(self, segment: Segment) -> None:
         """A version will refer to a file that was written: let it be on its way to the disk."""
         begin_sync(self.folder, file_name(segment.file))
 
-    def read(self, segment: Segment) -> Indexed:
+    def read(self, segment: Segment) -> Pieces:
         path = self.folder.path(file_name(segment.file))
         found = open_files.get(path, segment) if self.keep_open else None
         if found is None:
@@ -185,7 +234,7 @@ class FileSegments:
                 open_files.put(path, segment, found)
         return found
 
-    def _open(self, segment: Segment) -> Indexed:
+    def _open(self, segment: Segment) -> Pieces:
         name = file_name(segment.file)
         try:
             source = self.folder.open(name)
@@ -200,9 +249,9 @@ class FileSegments:
         header = json.loads(reader.schema.metadata[METADATA_KEY])
         if header["format"] > FORMAT:
             raise newer_format(f'segment "{segment.id}"', header["format"], FORMAT)
-        content = reader.get_batch(0).replace_schema_metadata(None)
-        place = content.schema.get_field_index(DIRECTORY_FIELD)
-        return Indexed(content.remove_column(place), content.column(place).to_numpy())
+        place = reader.schema.get_field_index(DIRECTORY_FIELD)
+        pieces = (reader.get_batch(i).replace_schema_metadata(None) for i in range(reader.num_record_batches))
+        return tuple(Indexed(piece.remove_column(place), piece.column(place).to_numpy()) for piece in pieces)
 
     def _check(self, segment: Segment, source: pa.NativeFile, path: str) -> None:
         if _sound.get(path) == segment.crc32:
@@ -242,17 +291,21 @@ class MemorySegments:
     """Segments of a run without a checkpoint: kept as they are, by id."""
 
     def __init__(self) -> None:
-        self._rows: dict[SegmentId, Indexed] = {}
+        self._rows: dict[SegmentId, Pieces] = {}
 
-    def write(self, batch: pa.RecordBatch, state: State, slice_: Slice, number: int) -> Segment:
-        entry = describe_segment(batch, state, slice_, number, SegmentId(uuid.uuid4().hex))
-        self._rows[entry.id] = Indexed.of(batch)
+    def write(self, pieces: Iterable[pa.RecordBatch], state: State, slice_: Slice, number: int) -> Segment | None:
+        described = _Description(state, slice_, number)
+        content = tuple(map(Indexed.of, described.of(pieces)))
+        if not content:
+            return None
+        entry = described.entry(SegmentId(uuid.uuid4().hex))
+        self._rows[entry.id] = content
         return entry
 
     def sync_soon(self, segment: Segment) -> None:
         """There is nothing to be on a disk."""
 
-    def read(self, segment: Segment) -> Indexed:
+    def read(self, segment: Segment) -> Pieces:
         return self._rows[segment.file]
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from small_plans import GROUPS, SECOND, chain_plan, state_of
 from watersmeet.kernel.hashing import hash_keys
-from watersmeet.kernel.rows import hashes, sort_by_hash
+from watersmeet.kernel.rows import concat, hashes, sort_by_hash
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import LIVE, Generation, Partitioning, StateName
 from watersmeet.model.placement import Placement
@@ -84,7 +84,8 @@ class Task:
     ) -> Segment:
         """A segment of all groups that is there before the batch, active unless it has a generation."""
         bounds = self.placement.of(state.partitioning).bounds
-        made = self.segments.write(batch(state, rows), state, Slice(groups or ((0, len(bounds)),), bounds), 0)
+        made = self.segments.write([batch(state, rows)], state, Slice(groups or ((0, len(bounds)),), bounds), 0)
+        assert made is not None
         if generation is None:
             self.active.setdefault(state.name, []).append(made)
             return made
@@ -117,7 +118,7 @@ class Task:
 
     def read(self, segment: Segment, state: State) -> list[Pair]:
         """The rows that a segment still stands for."""
-        rows = self.segments.read(segment).rows
+        rows = concat([piece.rows for piece in self.segments.read(segment)], state.schema)
         bounds = self.placement.of(state.partitioning).bounds
         held = np.isin(bounds.groups_of(hashes(rows)), list(segment.rows_by_group))
         return pairs(state, rows.filter(pa.array(held)))

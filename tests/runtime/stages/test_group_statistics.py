@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from small_plans import chain_plan, named
+from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.rows import sort_by_hash
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.group_figures import GroupObservation
@@ -47,6 +48,10 @@ def batch(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]], below: bool = Fal
     return sort_by_hash(pa.RecordBatch.from_pydict(fields))
 
 
+def runs(*inputs: pa.RecordBatch) -> list[list[Indexed]]:
+    return [[Indexed.run(rows)] for rows in inputs]
+
+
 def exact(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.bincount(Bounds(GROUPS).groups_of(hashes), minlength=GROUPS)
 
@@ -55,7 +60,7 @@ def exact(hashes: np.ndarray[tuple[int], np.dtype[np.uint64]]) -> np.ndarray[tup
 def test_small_batches_are_counted_exactly(rows: int) -> None:
     hashes = drawn_hashes(rows, rows)
     found = statistics()
-    found.come(LOWER, [batch(hashes), batch(hashes[: rows // 2])])
+    found.come(LOWER, runs(batch(hashes), batch(hashes[: rows // 2])))
     made = batch(hashes, below=True)
     assert list(found.emitted(UPPER, found.made(UPPER, [made, made.slice(0, 0)]))) == [made, made.slice(0, 0)]
     if len(hashes) == 0:
@@ -92,7 +97,7 @@ def test_rows_that_come_from_below_count_as_bytes_kept_above() -> None:
     hashes = drawn_hashes(5, 400)
     found = statistics()
     rows = batch(hashes, below=True)
-    found.come(UPPER, [rows, batch(hashes[:0])])
+    found.come(UPPER, runs(rows, batch(hashes[:0])))
     assert found.seen[J1].inter_bytes.sum() == pytest.approx(rows.nbytes)
     share = found.seen[J1].inter_bytes / rows.nbytes * len(hashes)
     assert np.round(share).astype(int).tolist() == exact(hashes).tolist()
@@ -104,7 +109,7 @@ def test_tasks_add_up() -> None:
     total = GroupObservation.nothing(2, GROUPS)
     for part in (hashes[:1000], hashes[1000:]):
         found = statistics()
-        found.come(LOWER, [batch(part), batch(part)])
+        found.come(LOWER, runs(batch(part), batch(part)))
         total = total.plus(found.seen[J1])
     assert [entry.tolist() for entry in total.arrivals] == [exact(hashes).tolist()] * 2
     again = GroupObservation.from_json(total.to_json())
@@ -119,7 +124,7 @@ def test_rows_without_a_lineage_are_nobodys() -> None:
     merged = rows.set_column(place, LOWER.lineage, pa.nulls(len(rows), pa.uint16()))
     found = statistics()
     list(found.emitted(UPPER, [merged]))
-    found.come(UPPER, [merged, merged.slice(0, 0)])
+    found.come(UPPER, runs(merged, merged.slice(0, 0)))
     assert J1 not in found.seen or not (found.seen[J1].traced.any() or found.seen[J1].inter_bytes.any())
     assert found.seen[J2].traced.sum() == len(rows), "that it came through the root is plain"
 

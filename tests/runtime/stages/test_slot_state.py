@@ -9,6 +9,8 @@ import pytest
 
 from runtime.stages.small_tasks import EVEN, LOWER, PLAN, A, B, Task, batch, group_of, hash_of, pairs
 from small_plans import GROUPS, SECOND, chain_plan, named
+from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.pieces import merged
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import LIVE, UNITED, SegmentId
@@ -55,7 +57,7 @@ def test_new_rows_become_a_segment_with_the_slots_groups() -> None:
     task = Task(slots=2)
     state = task.state(1)
     mine = [(key, 5.0) for key in KEYS if group_of(key) >= GROUPS // 2]
-    state.keep(A, batch(A, mine))
+    state.keep(A, [Indexed.run(batch(A, mine))])
     (added,) = state.added
     assert (added.groups, added.rows, added.active, added.batch) == (((4, 8),), len(mine), True, 3)
     assert task.read(added, A) == sorted(mine)
@@ -64,7 +66,7 @@ def test_new_rows_become_a_segment_with_the_slots_groups() -> None:
 
 def test_nothing_new_is_nothing_written() -> None:
     state = Task().state()
-    state.keep(A, batch(A, []))
+    state.keep(A, [Indexed.run(batch(A, []))])
     assert (state.added, state.released) == ([], [])
 
 
@@ -74,7 +76,7 @@ def test_segments_are_merged_as_compaction_asks(monkeypatch: pytest.MonkeyPatch)
     before = task.write(A, [(key, 1) for key in KEYS])
     mine = [key for key in KEYS if group_of(key) % 2 == 0]
     state = task.state(0)
-    state.keep(A, batch(A, [(key, 2) for key in mine]))
+    state.keep(A, [Indexed.run(batch(A, [(key, 2) for key in mine]))])
     (added,) = state.added
     assert task.read(added, A) == sorted((key, second) for key in mine for second in (1.0, 2.0))
     assert state.released == [(before.id, ((0, 1), (2, 3), (4, 5), (6, 7)))], "the other slot lets go of its own part"
@@ -83,7 +85,7 @@ def test_segments_are_merged_as_compaction_asks(monkeypatch: pytest.MonkeyPatch)
 def test_rows_that_nobody_needs_are_not_written_down() -> None:
     """A has a window of ten seconds."""
     state = Task(horizon=15).state()
-    state.keep(A, batch(A, [(1, 4.9), (1, 5), (1, 5.1), (2, 9)]))
+    state.keep(A, [Indexed.run(batch(A, [(1, 4.9), (1, 5), (1, 5.1), (2, 9)]))])
     (added,) = state.added
     assert [added.rows, added.min_expiry_us] == [2, 15_100_000]
 
@@ -93,7 +95,7 @@ def test_a_merge_drops_what_has_expired(monkeypatch: pytest.MonkeyPatch) -> None
     task = Task(horizon=15)
     task.write(A, [(1, 4), (1, 6)])
     state = task.state()
-    state.keep(A, batch(A, [(2, 6)]))
+    state.keep(A, [Indexed.run(batch(A, [(2, 6)]))])
     (added,) = state.added
     assert task.read(added, A) == [(1, 6.0), (2, 6.0)]
 
@@ -105,7 +107,7 @@ def test_in_groups_with_a_closed_generation_expired_rows_go_cold(bounds: Bounds)
     task = Task(horizon=15, closed={A.name: ((owing, owing + 1),)}, cuts=bounds.cuts)
     state = task.state()
     lost = next(key for key in KEYS if group_of(key, bounds) != owing)
-    state.keep(A, batch(A, [(1, 1), (lost, 1), (1, 9)]))
+    state.keep(A, [Indexed.run(batch(A, [(1, 1), (lost, 1), (1, 9)]))])
     cold, active = sorted(state.added, key=lambda segment: segment.active)
     assert (cold.generation, cold.tier, cold.groups) == (LIVE, "cold", ((owing, owing + 1),))
     assert (task.read(cold, A), task.read(active, A)) == ([(1, 1.0)], [(1, 9.0)])
@@ -114,7 +116,8 @@ def test_in_groups_with_a_closed_generation_expired_rows_go_cold(bounds: Bounds)
 def test_a_segment_for_one_batch_is_not_added() -> None:
     task = Task()
     state = task.state()
-    segment = state.write_scratch(batch(A, [(1, 1)]), A)
+    segment = state.write_scratch([Indexed.run(batch(A, [(1, 1)]))], A)
+    assert segment is not None
     assert (state.added, state.scratch) == ([], [segment.id])
     assert task.read(segment, A) == [(1, 1.0)]
 
@@ -138,7 +141,10 @@ def test_generations_come_oldest_first() -> None:
     second = task.write(A, [(1, 2)], generation=5)
     merge = merge_of(third, first, second, groups=tuple(sorted((one, two))))
     found = task.state().closed_generations(merge, (A, B))
-    assert [[pairs(state, rows) for state, rows in zip((A, B), generation, strict=True)] for generation in found] == [
+    assert [
+        [pairs(state, merged(runs, state.schema)) for state, runs in zip((A, B), generation, strict=True)]
+        for generation in found
+    ] == [
         [sorted([(1, 1.0), (key, 1.0)]), []],
         [[(1, 2.0)], []],
         [[], [(key, 3.0)]],

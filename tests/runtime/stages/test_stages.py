@@ -21,7 +21,9 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.hop import HopStage
 from watersmeet.runtime.context import GroupsToMerge
+from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages import KINDS, Arrived, Outcome, run_stage
+from watersmeet.state.output_names import Stamp
 
 J1 = named(PLAN, "J1")
 
@@ -33,15 +35,15 @@ class Results:
         self.rows: list[dict[str, object]] = []
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, number: int, slot: int
+        self, batches: Iterable[pa.RecordBatch], schema: pa.Schema, stamp: Stamp, slot: int
     ) -> tuple[dict[str, FileSum], int]:
         made = [row for piece in batches for row in piece.to_pylist()]
         self.rows += made
-        return {f"result-{number}-{slot}": (0, 0)} if made else {}, len(made)
+        return {f"result-{stamp.batch}-{slot}": (0, 0)} if made else {}, len(made)
 
 
 def run(task: Task, arrived: Arrived, slot: int = 0, results: Results | None = None) -> Outcome:
-    return run_stage(task.context, slot, arrived, task.segments, results or Results())
+    return run_stage(task.context, slot, arrived, task.segments, results or Results(), Spool())
 
 
 def port(alias: str) -> int:
@@ -77,6 +79,7 @@ def test_every_kind_of_stage_is_registered_and_no_other_runs() -> None:
             Arrived(),
             Task().segments,
             Results(),
+            Spool(),
         )
 
 
@@ -172,7 +175,7 @@ def test_what_a_merge_emits_is_nobodys() -> None:
     watched = dict.fromkeys(plan.operators, Bounds(GROUPS))
     told = replace(task.context, stage=lower, merges=merges, watched=watched, lineage={"#A+B": named(plan, "J1")})
     rows = Arrived({leaf.port: [batch(A if leaf.alias == "A" else B, [(1, 5)])] for leaf in plan.leaves[:2]})
-    outcome = run_stage(told, 0, rows, task.segments, Results())
+    outcome = run_stage(told, 0, rows, task.segments, Results(), Spool())
     made = concat([message.rows for message in outcome.sent], outcome.sent[0].rows.schema)
     assert sorted(made.column("#A+B").is_valid().to_pylist()) == [False, True]
     assert outcome.report.groups[J1].local.sum() == 1, "the joined row, not the merged one"

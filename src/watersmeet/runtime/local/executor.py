@@ -7,13 +7,15 @@ committed and delivered as on Spark; without one the state is in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import pyarrow as pa
 
 from watersmeet import faults
+from watersmeet.kernel.pieces import is_piece, sliced
 from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
 from watersmeet.model.file_sums import FileSum
@@ -25,11 +27,12 @@ from watersmeet.runtime.context import BatchContext, SourceContext
 from watersmeet.runtime.late_rows import split_stream
 from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
 from watersmeet.runtime.written import Sync, files_of_tasks, late_files_of
 from watersmeet.state.files import Folder
 from watersmeet.state.output_names import Stamp
-from watersmeet.state.segment_files import Segments
+from watersmeet.state.segment_files import FileSegments, Segments
 from watersmeet.state.syncing import sync_files
 
 SourceBatches = Mapping[str, SourceBatch]  # by stream
@@ -59,12 +62,26 @@ class LocalExecutor:
         self._threads.shutdown()
 
     def run(self, context: BatchContext, source: SourceBatches | None) -> tuple[list[StreamReport], list[TaskReport]]:
+        with closing(Spool(self._spool_folder)) as spool:
+            streams, tasks = self._run(context, source or {}, spool)
+        self._sync(files_of_tasks(tasks, self._segments, self._results) | late_files_of(streams, self._late))
+        return streams, tasks
+
+    @property
+    def _spool_folder(self) -> str | None:
+        """A folder on the disk that the checkpoint is on, if it is on one: temporary files may be in memory."""
+        folder = self._segments.folder if isinstance(self._segments, FileSegments) else None
+        return folder.path() if folder is not None and folder.local else None
+
+    def _run(
+        self, context: BatchContext, source: SourceBatches, spool: Spool
+    ) -> tuple[list[StreamReport], list[TaskReport]]:
         slots = range(context.placement.slots)
         arrived = {(stage.index, slot): Arrived() for stage in self._plan.stages for slot in slots}
-        streams = self._prepare_all(context.for_sources(), source or {}, arrived)
+        streams = self._prepare_all(context.for_sources(), source, arrived, spool)
         tasks: list[TaskReport] = []
         for wave in self._plan.waves:
-            for outcome in self._run_wave(context, wave, arrived):
+            for outcome in self._run_wave(context, wave, arrived, spool):
                 tasks.append(outcome.report)
                 for sent in outcome.sent:
                     stage = self._plan.port_stage[sent.port]
@@ -72,7 +89,6 @@ class LocalExecutor:
                 for notice in outcome.notices:
                     notices = arrived[notice.stage, notice.slot].notices
                     notices.setdefault(notice.segment.state, []).append(notice.segment)
-        self._sync(files_of_tasks(tasks, self._segments, self._results) | late_files_of(streams, self._late))
         return streams, tasks
 
     def find_stretches(self, look: TimesToFind, source: SourceBatches) -> list[Stretch]:
@@ -80,23 +96,29 @@ class LocalExecutor:
         return [stretch for name, rows in pieces for stretch in stretches_of(rows, name, look)]
 
     def _prepare_all(
-        self, context: SourceContext, source: SourceBatches, arrived: Mapping[tuple[int, int], Arrived]
+        self, context: SourceContext, source: SourceBatches, arrived: dict[tuple[int, int], Arrived], spool: Spool
     ) -> list[StreamReport]:
         faults.reach("before-prepare")
         streams = []
-        for report, ports in self._threads.map(lambda name: self._prepare(context, name, source[name]), source):
+        for report, pieces in self._threads.map(lambda name: self._prepare(context, name, source[name], spool), source):
             streams.append(report)
-            for leaf in context.leaves:
-                if leaf.port in ports:
-                    stage = context.port_stage[leaf.port]
-                    for slot, piece in cut(ports[leaf.port], context.placement.of(leaf.state.partitioning)):
-                        arrived[stage, slot].rows.setdefault(leaf.port, []).append(piece)
+            for slot, port, rows in pieces:
+                arrived[context.port_stage[port], slot].rows.setdefault(port, []).append(rows)
         return streams
 
     def _prepare(
-        self, context: SourceContext, stream: str, batch: SourceBatch
-    ) -> tuple[StreamReport, dict[int, pa.RecordBatch]]:
-        split, report = split_stream(concat(batch.rows, self._schemas[stream]), stream, context, self._late)
+        self, context: SourceContext, stream: str, batch: SourceBatch, spool: Spool
+    ) -> tuple[StreamReport, list[tuple[int, int, pa.RecordBatch]]]:
+        """What was seen of a stream, and its rows by slot and port. `batch` loses its rows on the way."""
+        report = StreamReport(stream)
+        pieces = []
+        for rows in _piecewise(batch.rows, self._schemas[stream]):
+            split, seen = split_stream(rows, stream, context, self._late)
+            report = report.plus(seen)
+            for leaf in context.leaves:
+                if leaf.stream == stream:
+                    routing = context.placement.of(leaf.state.partitioning)
+                    pieces += [(to, leaf.port, spool.put(part)) for to, part in cut(prepare(split, leaf), routing)]
         files = tuple(zip(batch.files, batch.modified_us, strict=True))
         report = replace(
             report,
@@ -105,19 +127,30 @@ class LocalExecutor:
             intake=batch.intake,
             backlog=batch.backlog,
         )
-        return report, {leaf.port: prepare(split, leaf) for leaf in context.leaves if leaf.stream == stream}
+        return report, pieces
 
     def _run_wave(
-        self, context: BatchContext, wave: tuple[Stage, ...], arrived: Mapping[tuple[int, int], Arrived]
+        self, context: BatchContext, wave: tuple[Stage, ...], arrived: dict[tuple[int, int], Arrived], spool: Spool
     ) -> list[Outcome]:
         """The tasks of all stages of a wave, side by side."""
         contexts = {stage.index: context.for_stage(stage) for stage in wave}
         tasks = [(stage.index, slot) for stage in wave for slot in range(context.placement.slots)]
-        return list(
-            self._threads.map(
-                lambda task: run_stage(contexts[task[0]], task[1], arrived[task], self._segments, self._results), tasks
-            )
-        )
+
+        def work(task: tuple[int, int]) -> Outcome:
+            stage, slot = task
+            return run_stage(contexts[stage], slot, arrived.pop(task), self._segments, self._results, spool)
+
+        return list(self._threads.map(work, tasks))
+
+
+def _piecewise(rows: list[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows, taken from the list, as many at once as are worked on at once."""
+    gathered: list[pa.RecordBatch] = []
+    while rows:
+        gathered.append(rows.pop(0))
+        if not rows or is_piece(gathered):
+            whole, gathered = concat(gathered, schema), []
+            yield from sliced(whole)
 
 
 class MemoryResults:

@@ -28,10 +28,12 @@ from watersmeet.runtime.written import Sync
 from watersmeet.state.files import Folder
 
 # In force for our own job of a batch only. One job a batch means no adaptive execution, which would run each shuffle as
-# a job of its own. Batches of 64K rows: benchmarks/shuffles.py.
+# a job of its own. Batches of 64K rows: benchmarks/shuffles.py. Cells are rows too, of megabytes each: it is by their
+# bytes that the JVM does not make one batch of all that a slot is sent.
 JOB_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
 }
 
 

@@ -9,9 +9,10 @@ succeed; anything else is raised, and Spark retries.
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ from watersmeet.runtime.spark.blobs import (
     to_arrow,
 )
 from watersmeet.runtime.spark.sources import UnionLayout
+from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages import Arrived, ResultWriter, run_stage
 from watersmeet.runtime.written import files_of_tasks, late_files_of
 from watersmeet.state.files import Folder
@@ -73,6 +75,12 @@ def _partition() -> int:
     task = TaskContext.get()
     assert task is not None, "runs inside a Spark task"
     return task.partitionId()
+
+
+def _local_folder() -> str | None:
+    """Where Spark lets an executor keep temporary files; None: where they are otherwise."""
+    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    return next((folder for folder in folders if folder and os.path.isdir(folder)), None)
 
 
 def _is_chunk(pieces: list[pa.RecordBatch]) -> bool:
@@ -148,6 +156,10 @@ class RunWave:
         return to_arrow(self._cells(batches))
 
     def _cells(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
+        with closing(Spool(_local_folder())) as spool:
+            yield from self._run_all(batches, spool)
+
+    def _run_all(self, batches: Iterable[pa.RecordBatch], spool: Spool) -> Iterator[Cell]:
         slot = _partition()
         arrived = {stage: Arrived() for stage in self.contexts}
         ports = {stage: context.stage.ports for stage, context in self.contexts.items()}
@@ -159,14 +171,14 @@ class RunWave:
                 arrived[cell.stage].notices.setdefault(segment.state, []).append(segment)
             else:
                 schema = ports[cell.stage][cell.port].schema
-                arrived[cell.stage].rows.setdefault(cell.port, []).append(cell.rows(schema))
+                arrived[cell.stage].rows.setdefault(cell.port, []).append(spool.put(cell.rows(schema)))
         for stage, context in self.contexts.items():
-            yield from self._run(context, slot, arrived.pop(stage))
+            yield from self._run(context, slot, arrived.pop(stage), spool)
 
-    def _run(self, context: StageContext, slot: int, arrived: Arrived) -> Iterator[Cell]:
+    def _run(self, context: StageContext, slot: int, arrived: Arrived, spool: Spool) -> Iterator[Cell]:
         segments = FileSegments(self.segments, epoch=context.stamp.epoch)
         try:
-            outcome = run_stage(context, slot, arrived, segments, self.results)
+            outcome = run_stage(context, slot, arrived, segments, self.results, spool)
             started = time.monotonic()
             sync_files(files_of_tasks([outcome.report], segments, self.results))
             report = replace(outcome.report, sync_seconds=time.monotonic() - started)

@@ -13,6 +13,7 @@ from watersmeet.errors import InternalError
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.hop import HopStage
 from watersmeet.runtime.context import StageContext
+from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages.fragment import run_fragment
 from watersmeet.runtime.stages.hop import run_hop
 from watersmeet.runtime.stages.task import Arrived, Outcome, ResultWriter, StageTask
@@ -26,10 +27,12 @@ KINDS: dict[type, Callable[[StageTask, Arrived], Outcome]] = {
 }
 
 
-def run_stage(context: StageContext, slot: int, arrived: Arrived, segments: Segments, results: ResultWriter) -> Outcome:
-    """Run the stage of `context` for `slot` on what has `arrived`."""
+def run_stage(
+    context: StageContext, slot: int, arrived: Arrived, segments: Segments, results: ResultWriter, spool: Spool
+) -> Outcome:
+    """Run the stage of `context` for `slot` on what has `arrived`, which it takes as its own."""
     faults.reach("in-task")
     kind = type(context.stage)
     if kind not in KINDS:
         raise InternalError(f"no way to run a {kind.__name__}")
-    return KINDS[kind](StageTask(context, slot, segments, results), arrived)
+    return KINDS[kind](StageTask(context, slot, segments, results, spool), arrived)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
-from watersmeet.kernel.rows import concat, sort_by_hash
-from watersmeet.kernel.step import join_step
+from watersmeet.kernel.join_pieces import join_pieces
+from watersmeet.kernel.pieces import Runs
 from watersmeet.kernel.tally import Tally
 from watersmeet.model.ids import OperatorName
 from watersmeet.plan.fragment import FragmentStage
-from watersmeet.plan.physical import HASH_FIELD, FromInput, FromOperator, Node, NodeInput
+from watersmeet.plan.physical import FromInput, FromOperator, Node, NodeInput
 from watersmeet.runtime.stages.merging import merge_groups
 from watersmeet.runtime.stages.task import Answer, Arrived, Outcome, StageTask
 
@@ -19,7 +17,7 @@ from watersmeet.runtime.stages.task import Answer, Arrived, Outcome, StageTask
 def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
     stage = task.context.stage
     assert isinstance(stage, FragmentStage)
-    outputs: dict[OperatorName, pa.RecordBatch] = {}
+    outputs: dict[OperatorName, Runs] = {}
     for node in stage.nodes:
         new = [_arrived(entry, outputs, arrived) for entry in node.inputs]
         tally = Tally()
@@ -27,36 +25,34 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
         if node is stage.root:
             rows = task.pass_on(answers, node)
         else:
-            schema = pa.schema([(HASH_FIELD, pa.uint64()), *node.out_fields])
-            chunks = [chunk for answer in answers for chunk in answer.chunks if chunk.num_rows]
-            outputs[node.name] = sort_by_hash(concat(chunks, schema))
-            rows = outputs[node.name].num_rows
-        task.count(node.label, sum(batch.num_rows for batch in new), rows)
+            outputs[node.name] = task.hold(chunk for answer in answers for chunk in answer.chunks)
+            rows = sum(run.count for run in outputs[node.name])
+        sizes = [sum(run.count for run in runs) for runs in new]
+        task.count(node.label, sum(sizes), rows)
         task.observe(tally, [entry.state for entry in node.inputs])
-        for entry, batch in zip(node.inputs, new, strict=True):
-            if batch.num_rows or not task.context.round:
-                task.state.keep(entry.state, batch)
+        for entry, size in zip(node.inputs, sizes, strict=True):
+            runs = new.pop(0)
+            if size or not task.context.round:
+                task.state.keep(entry.state, runs)
             if isinstance(entry.source, FromInput):
-                task.rows[entry.source.alias] = batch.num_rows
+                task.rows[entry.source.alias] = size
     task.state.unite_parts()
     return task.outcome()
 
 
-def _arrived(entry: NodeInput, outputs: dict[OperatorName, pa.RecordBatch], arrived: Arrived) -> pa.RecordBatch:
+def _arrived(entry: NodeInput, outputs: dict[OperatorName, Runs], arrived: Arrived) -> Runs:
     if entry.port is not None:
-        return arrived.at(entry.port, entry.state)
+        return arrived.take(entry.port, entry.state)
     assert isinstance(entry.source, FromOperator)
-    return outputs[entry.source.name]
+    return outputs.pop(entry.source.name)
 
 
-def _answers(
-    task: StageTask, stage: FragmentStage, node: Node, new: Sequence[pa.RecordBatch], tally: Tally
-) -> list[Answer]:
+def _answers(task: StageTask, stage: FragmentStage, node: Node, new: Sequence[Runs], tally: Tally) -> list[Answer]:
     """What new rows make with each other and with what is kept, and what merges emit, which earns memory nothing."""
     exchanges = stage.exchanges if node is stage.root else ()
     # A round of merges brings rows only to what stands above them.
-    kept = [task.state.kept(entry.state) for entry in node.inputs] if any(b.num_rows for b in new) else []
-    probed = join_step(node, new, kept, tally=tally) if kept else iter(())
+    kept = [task.state.kept(entry.state) for entry in node.inputs] if any(new) else []
+    probed = join_pieces(node, new, kept, tally) if kept else iter(())
     return [
         Answer(task.watch(node, new, probed), exchanges),
         Answer(merge_groups(task, node), exchanges, watched=False),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.pieces import Runs
 from watersmeet.kernel.rows import hashes
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.group_figures import Floats, GroupObservation
@@ -34,9 +35,9 @@ class GroupStatistics:
         self.bounds = bounds
         self.seen: dict[OperatorName, GroupObservation] = {}
 
-    def come(self, node: Node, new: Iterable[pa.RecordBatch]) -> None:
+    def come(self, node: Node, new: Iterable[Runs]) -> None:
         """New rows of the inputs of a join."""
-        for place, batch in enumerate(new):
+        for place, batch in ((place, run.part) for place, runs in enumerate(new) for run in runs):
             if batch.num_rows:
                 self._of(node.name, len(node.inputs)).arrivals[place][:] += self._count(node.name, hashes(batch))
                 row_bytes = batch.nbytes / batch.num_rows

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from watersmeet.kernel.indexed import Indexed
-from watersmeet.kernel.rows import concat, merge_sorted
-from watersmeet.kernel.step import join_step
+from watersmeet.kernel.join_pieces import join_pieces
 from watersmeet.kernel.tally import Tally
 from watersmeet.plan.hop import HopStage
 from watersmeet.runtime.stages.task import Answer, Arrived, Outcome, StageTask
@@ -15,27 +13,27 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
     assert isinstance(stage, HopStage)
     fresh = {insert.state.name: arrived.at(insert.port, insert.state) for insert in stage.inserts}
     if stage.hop > 0:
-        schemas = {probe.state.name: probe.state.schema for probe in stage.probes}
+        probed = {probe.state.name for probe in stage.probes}
         fresh = {
-            name: merge_sorted([task.state.segments.read(entry).rows for entry in notices], schemas[name])
+            name: [piece for entry in notices for piece in task.state.segments.read(entry)]
             for name, notices in arrived.notices.items()
-            if name in schemas
+            if name in probed
         }
     answers = []
     tallies = []
     rows_in = 0
     for probe in stage.probes:
         partial = arrived.at(probe.port, probe.node.inputs[0].state)
-        rows_in += partial.num_rows
+        rows = sum(run.count for run in partial)
+        rows_in += rows
         kept = task.state.kept(probe.state)
-        if probe.sees_new and probe.state.name in fresh:
-            kept = [*kept, Indexed.of(fresh[probe.state.name])]
+        seen = fresh.get(probe.state.name, ()) if probe.sees_new else ()
         bound = probe.node.inputs[0].state
         if stage.hop == 0 and len(bound.aliases) == 1:
-            task.rows[bound.aliases[0]] = partial.num_rows
+            task.rows[bound.aliases[0]] = rows
         tally = Tally()
-        nothing = concat([], probe.state.schema)
-        answers.append(Answer(join_step(probe.node, [partial, nothing], [[], kept], tally=tally), probe.exchanges))
+        joined = join_pieces(probe.node, [partial, ()], [(), kept], tally, fresh=[(), seen])
+        answers.append(Answer(joined, probe.exchanges))
         tallies.append((tally, [bound, probe.state]))
     rows = task.pass_on(answers)
     for tally, sides in tallies:
@@ -44,6 +42,6 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
     for insert in stage.inserts:
         new = fresh[insert.state.name]
         task.state.keep(insert.state, new)
-        if insert.read_again_in and new.num_rows:
+        if insert.read_again_in:
             task.notify(insert.state, insert.read_again_in, new)
     return task.outcome()

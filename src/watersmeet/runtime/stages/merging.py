@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.pieces import HashRange, Runs, merged, piece_ranges
 from watersmeet.kernel.step import merge_step
-from watersmeet.plan.physical import Node
+from watersmeet.plan.physical import Node, State
 from watersmeet.runtime.stages.task import StageTask
 
 
@@ -20,16 +21,25 @@ def merge_groups(task: StageTask, node: Node) -> Iterator[pa.RecordBatch]:
     for merge in (mine for merge in wanted if (mine := task.state.mine(merge, states[0])) is not None):
         faults.reach("in-merge")
         generations = task.state.closed_generations(merge, states)
-        united: list[list[Indexed]] = [[] for _ in states]
-        for place, generation in enumerate(generations):
-            if place:
-                for chunk in merge_step(node, generation, united):
-                    task.rows_merged += chunk.num_rows
-                    yield _without_lineage(chunk, task.context.lineage.keys())
-            for pieces, rows in zip(united, generation, strict=True):
-                if rows.num_rows:
-                    pieces.append(Indexed.of(rows))
+        for within in piece_ranges([run for generation in generations for runs in generation for run in runs]):
+            for chunk in _owed(node, states, generations, within):
+                task.rows_merged += chunk.num_rows
+                yield _without_lineage(chunk, task.context.lineage.keys())
         task.state.unite(merge, states, generations)
+
+
+def _owed(
+    node: Node, states: Sequence[State], generations: Sequence[Sequence[Runs]], within: HashRange
+) -> Iterator[pa.RecordBatch]:
+    """What the generations owe each other in a stretch of the hash."""
+    united: list[list[Indexed]] = [[] for _ in states]
+    for place, generation in enumerate(generations):
+        rows = [merged(runs, state.schema, within) for runs, state in zip(generation, states, strict=True)]
+        if place:
+            yield from merge_step(node, rows, united)
+        for pieces, batch in zip(united, rows, strict=True):
+            if batch.num_rows:
+                pieces.append(Indexed.of(batch))
 
 
 def _without_lineage(chunk: pa.RecordBatch, fields: Container[str]) -> pa.RecordBatch:

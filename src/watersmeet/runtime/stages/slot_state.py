@@ -5,7 +5,7 @@ One `SlotState` serves one task. It collects what the task wrote for the task's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from watersmeet.kernel.indexed import Indexed, Stretches
 from watersmeet.kernel.look_ahead import HashFilter
-from watersmeet.kernel.rows import hashes, merge_sorted, take
-from watersmeet.kernel.window import NEVER, expiry
+from watersmeet.kernel.pieces import Runs, is_piece, merged_pieces
+from watersmeet.kernel.rows import hashes, take
+from watersmeet.kernel.window import LONG_AGO, NEVER, expiry
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, Routing, Slice, count_groups, intersect_ranges, union_ranges
@@ -23,21 +24,27 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.runtime.context import GroupsToMerge, StageContext
 from watersmeet.state.compaction import Candidate, choose_all, choose_merges
-from watersmeet.state.segment_files import Segments
+from watersmeet.state.segment_files import Pieces, Segments
 
 ChooseMerges = Callable[[Sequence[Candidate], State, int | None], list[tuple[str, ...]]]
 
 
 class SlotState:
-    def __init__(self, context: StageContext, slot: int, segments: Segments) -> None:
+    """`settle` is called when a piece of what a task is given has been written down."""
+
+    def __init__(
+        self, context: StageContext, slot: int, segments: Segments, settle: Callable[[], None] = lambda: None
+    ) -> None:
         self.context = context
         self.slot = slot
         self.segments = segments
+        self._settle = settle
         self.added: list[Segment] = []
         self.released: list[tuple[SegmentId, tuple[GroupRange, ...]]] = []
         self.scratch: list[SegmentId] = []
-        self._files: dict[SegmentId, Indexed] = {}
-        self._slices: dict[str, list[tuple[Segment, Indexed]]] = {}
+        self._files: dict[SegmentId, Pieces] = {}
+        self._slices: dict[str, list[tuple[Segment, list[Indexed]]]] = {}
+        self._cooled: list[pa.RecordBatch] = []
 
     def _owned(self, state: State) -> Slice:
         """The groups of the state's partitioning that are this slot's."""
@@ -49,7 +56,7 @@ class SlotState:
 
     def kept(self, state: State) -> list[Indexed]:
         """The slot's slices of the segments of `state`, as they were before this batch."""
-        return [piece for _, piece in self._load(state)]
+        return [piece for _, pieces in self._load(state) for piece in pieces]
 
     def rows_in_all_slots(self, state: State) -> int:
         """The rows of `state` in all slots, as it was before this batch."""
@@ -67,9 +74,9 @@ class SlotState:
     def hashes_in_all_slots(self, state: State) -> HashFilter:
         """Which hashes `state` may hold, in all slots, as it was before this batch."""
         held = [segment for segment in self.context.segments[state.name] if segment.groups]
-        return HashFilter.of([hashes(self._read(segment).rows) for segment in held])
+        return HashFilter.of([hashes(piece.rows) for segment in held for piece in self._read(segment)])
 
-    def _load(self, state: State) -> list[tuple[Segment, Indexed]]:
+    def _load(self, state: State) -> list[tuple[Segment, list[Indexed]]]:
         if state.name not in self._slices:
             owned = self._owned(state)
             loaded = []
@@ -80,39 +87,49 @@ class SlotState:
             self._slices[state.name] = loaded
         return self._slices[state.name]
 
-    def _slice_of(self, segment: Segment, state: State) -> Indexed:
-        """The rows of the groups that `segment` stands for."""
+    def _slice_of(self, segment: Segment, state: State) -> list[Indexed]:
+        """The rows of the groups that `segment` stands for, as the pieces that they were written in."""
         stretches = _stretches(segment.groups, self._routing(state).bounds)
-        return fitted(self._read(segment), state).among(stretches)
+        pieces = self._read(segment)
+        if len(pieces) > 1:  # another slot may have all of the groups that a piece has rows of
+            pieces = tuple(piece for piece in pieces if piece.reaches(stretches.low, stretches.high))
+        return [fitted(piece, state).among(stretches) for piece in pieces]
 
     def compact(self, state: State) -> None:
         """Write the segments of `state` down as few, with no new rows."""
-        self.keep(state, pa.RecordBatch.from_pylist([], schema=state.schema), choose_all)
+        self.keep(state, (), choose_all)
 
-    def keep(self, state: State, rows: pa.RecordBatch, choose: ChooseMerges = choose_merges) -> None:
+    def keep(self, state: State, new: Runs, choose: ChooseMerges = choose_merges) -> None:
         """Add this batch's rows to `state`."""
         until = self.context.horizons_us[state.name]
-        rows = self._unexpired(rows, state, until)
-        loaded = {segment.id: (segment, piece) for segment, piece in self._load(state)}
+        new = [run for run in new if run.count]
+        loaded = {segment.id: (segment, pieces) for segment, pieces in self._load(state)}
         candidates = [Candidate(s.id, s.live_rows, s.live_bytes, s.max_expiry_us) for s, _ in loaded.values()]
-        if rows.num_rows:
-            newest = int(np.max(expiry(rows, state)))
-            candidates.append(Candidate("", rows.num_rows, rows.nbytes, newest))
-        waiting = rows.num_rows > 0
+        if (entering := _entering(new, state, until)).rows:
+            candidates.append(entering)
+        waiting = bool(new)
         for names in choose(candidates, state, until):
-            pieces = [loaded[SegmentId(name)][1].part for name in names if name]
-            if "" in names:
-                pieces.append(rows)
+            runs = [piece for name in names if name for piece in loaded[SegmentId(name)][1]]
+            if entering.name in names:
+                runs += new
                 waiting = False
-            merged = self._unexpired(merge_sorted(pieces, state.schema), state, until)
-            self._write(merged, state)
+            self._write(runs, state, until)
             self.released += [(SegmentId(name), loaded[SegmentId(name)][0].groups) for name in names if name]
         if waiting:
-            self._write(rows, state)
+            self._write(new, state, until)
+        self._write_cooled(state)
 
-    def _write(self, rows: pa.RecordBatch, state: State) -> None:
-        if rows.num_rows:
-            self._add(self.segments.write(rows, state, self._owned(state), self.context.stamp.batch))
+    def _write(self, runs: Runs, state: State, until: int | None) -> None:
+        """Write the rows of `runs` that do not expire as one segment."""
+        pieces = (self._unexpired(piece, state, until) for piece in self._pieces(runs, state))
+        segment = self.segments.write(pieces, state, self._owned(state), self.context.stamp.batch)
+        if segment is not None:
+            self._add(segment)
+
+    def _pieces(self, runs: Runs, state: State) -> Iterator[pa.RecordBatch]:
+        for piece in merged_pieces(runs, state.schema):
+            yield piece
+            self._settle()
 
     def _add(self, segment: Segment) -> None:
         self.added.append(segment)
@@ -130,8 +147,7 @@ class SlotState:
 
     def _cool(self, rows: pa.RecordBatch, state: State) -> None:
         """Write expired rows of groups with a closed generation down as cold parts of their live generations."""
-        mine = self._owned(state)
-        mine = replace(mine, groups=intersect_ranges(self.context.closed.get(state.name, ()), mine.groups))
+        mine = self._to_cool(state)
         if not mine.groups:
             return
         wanted = np.zeros(len(mine.bounds), dtype=bool)
@@ -139,18 +155,35 @@ class SlotState:
             wanted[low:high] = True
         owed = wanted[mine.bounds.groups_of(hashes(rows))]
         if owed.any():
-            self._write_cold(take(rows, np.flatnonzero(owed)), state, mine.groups, LIVE)
+            self._cooled.append(take(rows, np.flatnonzero(owed)))
+        if is_piece(self._cooled):
+            self._write_cooled(state)
+
+    def _write_cooled(self, state: State) -> None:
+        """Write what `_cool` has found so far."""
+        runs, self._cooled = [Indexed.run(rows) for rows in self._cooled], []
+        if runs:
+            mine = self._to_cool(state)
+            self._write_cold(merged_pieces(runs, state.schema), state, mine.groups, LIVE)
+
+    def _to_cool(self, state: State) -> Slice:
+        """The groups of this slot that have a closed generation."""
+        mine = self._owned(state)
+        return replace(mine, groups=intersect_ranges(self.context.closed.get(state.name, ()), mine.groups))
 
     def _write_cold(
-        self, rows: pa.RecordBatch, state: State, groups: tuple[GroupRange, ...], generation: Generation
+        self, rows: Iterable[pa.RecordBatch], state: State, groups: tuple[GroupRange, ...], generation: Generation
     ) -> None:
+        """Write pieces as one segment of a cold generation."""
         segment = self.segments.write(rows, state, Slice(groups, self._routing(state).bounds), self.context.stamp.batch)
-        self._add(replace(segment, tier="cold", generation=generation))
+        if segment is not None:
+            self._add(replace(segment, tier="cold", generation=generation))
 
-    def write_scratch(self, rows: pa.RecordBatch, state: State) -> Segment:
-        """Write rows down for this batch alone: no version will list them."""
-        segment = self.segments.write(rows, state, self._owned(state), self.context.stamp.batch)
-        self.scratch.append(segment.id)
+    def write_scratch(self, runs: Runs, state: State) -> Segment | None:
+        """Write rows, if there are any, down for this batch alone: no version will list them."""
+        segment = self.segments.write(self._pieces(runs, state), state, self._owned(state), self.context.stamp.batch)
+        if segment is not None:
+            self.scratch.append(segment.id)
         return segment
 
     def mine(self, merge: GroupsToMerge, state: State) -> GroupsToMerge | None:
@@ -166,29 +199,23 @@ class SlotState:
             merge, groups=groups, segments=tuple(part for part in parts if part.groups), others_since_us=since
         )
 
-    def closed_generations(self, merge: GroupsToMerge, states: Sequence[State]) -> list[list[pa.RecordBatch]]:
+    def closed_generations(self, merge: GroupsToMerge, states: Sequence[State]) -> list[list[Runs]]:
         """The rows of the closed generations to merge, the oldest first, for each input of the operator."""
         by_name = {state.name: state for state in states}
-        found: dict[Generation, dict[StateName, list[pa.RecordBatch]]] = {}
+        found: dict[Generation, dict[StateName, list[Indexed]]] = {}
         for segment in merge.segments:
-            rows = self._slice_of(segment, by_name[segment.state]).part
-            found.setdefault(segment.generation, {}).setdefault(segment.state, []).append(rows)
-        return [
-            [merge_sorted(found[number].get(state.name, ()), state.schema) for state in states]
-            for number in sorted(found)
-        ]
+            runs = self._slice_of(segment, by_name[segment.state])
+            found.setdefault(segment.generation, {}).setdefault(segment.state, []).extend(runs)
+        return [[found[number].get(state.name, ()) for state in states] for number in sorted(found)]
 
-    def unite(
-        self, merge: GroupsToMerge, states: Sequence[State], generations: Sequence[Sequence[pa.RecordBatch]]
-    ) -> None:
+    def unite(self, merge: GroupsToMerge, states: Sequence[State], generations: Sequence[Sequence[Runs]]) -> None:
         """Write the closed generations of merged groups down as one, the rows of all these groups together."""
         self.released += [(segment.id, segment.groups) for segment in merge.segments]
         groups = _as_ranges(merge.groups)
         for place, state in enumerate(states):
-            rows = merge_sorted([generation[place] for generation in generations], state.schema)
-            rows = self._still_owed(rows, state, merge)
-            if rows.num_rows:
-                self._write_cold(rows, state, groups, merge.into)
+            runs = [run for generation in generations for run in generation[place]]
+            rows = (self._still_owed(piece, state, merge) for piece in merged_pieces(runs, state.schema))
+            self._write_cold(rows, state, groups, merge.into)
 
     def _still_owed(self, rows: pa.RecordBatch, state: State, merge: GroupsToMerge) -> pa.RecordBatch:
         """The rows of merged groups that a future row, or one of another generation, may still join with."""
@@ -209,17 +236,29 @@ class SlotState:
             state = states[parts.state]
             owned = self._owned(state)
             mine = [part for part in (segment.only(owned.groups) for segment in parts.segments) if part.groups]
-            rows = merge_sorted([self._slice_of(part, state).part for part in mine], state.schema)
+            runs = [run for part in mine for run in self._slice_of(part, state)]
             self.released += [(part.id, part.groups) for part in mine]
-            if rows.num_rows:
-                groups = union_ranges(group for part in mine for group in part.groups)
-                self._write_cold(rows, state, groups, parts.segments[0].generation)
+            groups = union_ranges(group for part in mine for group in part.groups)
+            self._write_cold(merged_pieces(runs, state.schema), state, groups, parts.segments[0].generation)
 
-    def _read(self, segment: Segment) -> Indexed:
+    def _read(self, segment: Segment) -> Pieces:
         """The file of a segment, opened once for a task."""
         if segment.file not in self._files:
             self._files[segment.file] = self.segments.read(segment)
         return self._files[segment.file]
+
+
+def _entering(new: Runs, state: State, until: int | None) -> Candidate:
+    """The rows of this batch as one of those that compaction chooses among, less those that have expired."""
+    rows = size = 0
+    newest = LONG_AGO
+    for run in new:
+        ends = expiry(run.part, state)
+        alive = len(ends) if until is None or not state.windows else int(np.count_nonzero(ends > until))
+        rows += alive
+        size += int(run.nbytes * alive / len(ends))
+        newest = max(newest, int(np.max(ends)))
+    return Candidate("", rows, size, newest)
 
 
 def fitted(segment: Indexed, state: State) -> Indexed:

@@ -14,9 +14,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from watersmeet.kernel.evaluate import evaluate
+from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.look_ahead import HashFilter
+from watersmeet.kernel.pieces import Runs, is_piece
 from watersmeet.kernel.prepare import cut, keyed
-from watersmeet.kernel.rows import merge_sorted
+from watersmeet.kernel.rows import merge_sorted, sort_by_hash
 from watersmeet.kernel.tally import Tally
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.ids import Label, StateName
@@ -26,6 +28,7 @@ from watersmeet.plan.physical import Exchange, Node, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.context import StageContext
 from watersmeet.runtime.reports import TaskReport
+from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages.group_statistics import GroupStatistics
 from watersmeet.runtime.stages.slot_state import SlotState
 from watersmeet.state.output_names import Stamp
@@ -74,9 +77,18 @@ class Arrived:
     rows: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     notices: dict[StateName, list[Segment]] = field(default_factory=dict)
 
-    def at(self, port: int, state: State) -> pa.RecordBatch:
-        """All rows at a port, sorted by hash."""
-        return merge_sorted(self.rows.get(port, ()), state.schema)
+    def at(self, port: int, state: State) -> Runs:
+        """All rows at a port, in sorted runs; one run if they are few."""
+        rows = self.rows.get(port, [])
+        if len(rows) > 1 and not is_piece(rows):
+            rows[:] = [merge_sorted(rows, state.schema)]
+        return [Indexed.run(run) for run in rows]
+
+    def take(self, port: int, state: State) -> Runs:
+        """The same, for who alone will have them."""
+        runs = self.at(port, state)
+        self.rows.pop(port, None)
+        return runs
 
 
 @dataclass(frozen=True)
@@ -100,11 +112,14 @@ class Outcome:
 class StageTask:
     """Collects what one task does."""
 
-    def __init__(self, context: StageContext, slot: int, segments: Segments, results: ResultWriter) -> None:
+    def __init__(
+        self, context: StageContext, slot: int, segments: Segments, results: ResultWriter, spool: Spool
+    ) -> None:
         self.context = context
         self.slot = slot
-        self.state = SlotState(context, slot, segments)
+        self.state = SlotState(context, slot, segments, spool.settle)
         self.results = results
+        self.spool = spool
         self.rows: dict[str, int] = {}
         self.rows_merged = 0
         self._sent: list[Sent] = []
@@ -116,14 +131,19 @@ class StageTask:
         self._pairs: list[PairCounts] = []
         self._ahead: dict[StateName, HashFilter] = {}
 
-    def watch(
-        self, node: Node, new: Sequence[pa.RecordBatch], chunks: Iterable[pa.RecordBatch]
-    ) -> Iterable[pa.RecordBatch]:
+    def watch(self, node: Node, new: Sequence[Runs], chunks: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """What the join makes of new rows, with an eye on what its groups earn."""
         if self._statistics is None:
             return chunks
         self._statistics.come(node, new)
         return self._statistics.made(node, chunks)
+
+    def hold(self, chunks: Iterable[pa.RecordBatch]) -> Runs:
+        """Joined rows for another join of this task, in sorted runs; one run if they are few."""
+        rows = [self.spool.put(sort_by_hash(chunk)) for chunk in self._settling(chunks) if chunk.num_rows]
+        if len(rows) > 1 and not is_piece(rows):
+            rows = [merge_sorted(rows, rows[0].schema)]
+        return [Indexed.run(run) for run in rows]
 
     def pass_on(self, answers: Sequence[Answer], root: Node | None = None) -> int:
         """Send joined rows through their exchanges, or write them as results; how many."""
@@ -134,14 +154,20 @@ class StageTask:
                 self._traced(answer, root) for answer in answers if not answer.exchanges
             )
             self._files, self._rows_out = self.results.write(
-                _selected(query, joined), query.output_schema, self.context.stamp, self.slot
+                _selected(query, self._settling(joined)), query.output_schema, self.context.stamp, self.slot
             )
         rows = self._rows_out
         for answer in answers:
-            for chunk in answer.chunks if answer.exchanges else ():
+            for chunk in self._settling(answer.chunks) if answer.exchanges else ():
                 rows += chunk.num_rows
                 self._send(chunk, answer.exchanges)
         return rows
+
+    def _settling(self, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The chunks; after each, what was mapped to make it may go."""
+        for chunk in chunks:
+            yield chunk
+            self.spool.settle()
 
     def _traced(self, answer: Answer, root: Node | None) -> Iterable[pa.RecordBatch]:
         if self._statistics is None or not answer.watched:
@@ -155,7 +181,7 @@ class StageTask:
             if ahead is not None:
                 self._note_unsent(exchange, rows.num_rows - onward.num_rows)
             routing = self.context.placement.of(exchange.partitioning)
-            self._sent += [Sent(to, exchange.port, piece) for to, piece in cut(onward, routing)]
+            self._sent += [Sent(to, exchange.port, self.spool.put(piece)) for to, piece in cut(onward, routing)]
 
     def _look_ahead(self, exchange: Exchange, rows: int) -> HashFilter | None:
         """Which hashes the rows to be sent may find, where they are enough to be worth a look at all of the state."""
@@ -174,10 +200,11 @@ class StageTask:
         possible = rows * self.state.rows_in_all_slots(exchange.meets)
         self._pairs.append(PairCounts(exchange.aliases, exchange.meets.aliases, possible))
 
-    def notify(self, state: State, stages: Sequence[int], rows: pa.RecordBatch) -> None:
+    def notify(self, state: State, stages: Sequence[int], rows: Runs) -> None:
         """Let later stages of this slot read rows that this batch adds."""
         segment = self.state.write_scratch(rows, state)
-        self._notices += [SegmentNotice(self.slot, stage, segment) for stage in stages]
+        if segment is not None:
+            self._notices += [SegmentNotice(self.slot, stage, segment) for stage in stages]
 
     def count(self, join: Label, rows_in: int, rows_out: int) -> None:
         self._counts[join] = {"rows_in": rows_in, "rows_out": rows_out}

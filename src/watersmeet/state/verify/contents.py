@@ -5,6 +5,7 @@ Each gives None for a file that is as it should be, or says what is wrong with i
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from collections.abc import Sequence
@@ -42,22 +43,27 @@ def wrong_segment(data: pa.Buffer, entries: Sequence[tuple[Segment, Placement]])
     try:
         reader = pa.ipc.open_file(pa.BufferReader(data))
         header = json.loads(reader.schema.metadata[METADATA_KEY])
-        if header["format"] > FORMAT or reader.num_record_batches != 1:
+        if header["format"] > FORMAT or (header["format"] < FORMAT and reader.num_record_batches != 1):
             return f"it has format {header['format']} and {reader.num_record_batches} batches"
-        batch = reader.get_batch(0)
-        batch.validate(full=True)
-        values = hashes(batch)
-        directory = batch.column(DIRECTORY_FIELD).to_numpy()
+        pieces = []
+        for number in range(reader.num_record_batches):
+            batch = reader.get_batch(number)
+            batch.validate(full=True)
+            values = hashes(batch)
+            if not bool(np.all(values[1:] >= values[:-1])):
+                return "its rows are not sorted by their hashes"
+            pieces.append(values)
+            starts = make_directory(values)
+            if not np.array_equal(batch.column(DIRECTORY_FIELD).to_numpy()[: len(starts)], starts):
+                return "the directory of its hashes is not that of its rows"
     except (pa.ArrowInvalid, OSError, ValueError, LookupError, TypeError) as error:
         return f"it cannot be read: {error}"
-    if not bool(np.all(values[1:] >= values[:-1])):
-        return "its rows are not sorted by their hashes"
-    starts = make_directory(values)
-    if not np.array_equal(directory[: len(starts)], starts):
-        return "the directory of its hashes is not that of its rows"
+    if not all(before[-1] < after[0] for before, after in itertools.pairwise(pieces)):
+        return "its pieces are not sorted by their hashes"
+    values = np.concatenate(pieces)
     for segment, placement in entries:
-        if batch.num_rows != segment.rows:
-            return f"it has {batch.num_rows} rows; the manifest says {segment.rows}"
+        if len(values) != segment.rows:
+            return f"it has {len(values)} rows; the manifest says {segment.rows}"
         if not any(_fits(values, segment, Slice(segment.written, bounds)) for bounds in _bounds(placement)):
             return "its rows do not lie in the groups that the manifest says, or not as many in each"
     return None

@@ -1,0 +1,100 @@
+"""Sorted runs of rows, worked through in pieces: stretches of the hash that hold no more than so many bytes.
+
+Whatever is sorted by hash can be joined, merged and written down one stretch after the other, so that what is copied on
+the way is one piece, however many rows there are. A *run* is some rows in order of their hash; what a state or a port
+has may be in many runs. Pieces come in order of the hash, and all rows of one hash are in one piece.
+
+Known limit: a piece has at least one hash, so the rows of a hot key are one piece, of whatever size.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel.rows import hashes, merge_sorted, rows_between
+from watersmeet.model.bounds import HASH_END
+
+# What is worked on at once. What goes with each row and key in a join takes some three times that.
+PIECE_BYTES = 32 << 20
+# Hashes of each run that are looked at to find where pieces end; more of them for many pieces.
+SAMPLES = 16
+SAMPLES_A_PIECE = 4
+
+Runs = Sequence[Indexed]
+HashRange = tuple[int, int]
+
+
+def is_piece(rows: Iterable[pa.RecordBatch]) -> bool:
+    """Whether so many rows are as many as are worked on at once, or more."""
+    rows = list(rows)
+    return not surely_within(PIECE_BYTES, rows) and bool(sum(batch.nbytes for batch in rows) >= PIECE_BYTES)
+
+
+def surely_within(limit: int, rows: Iterable[pa.RecordBatch]) -> bool:
+    """Whether batches take less than so many bytes, even if each is a slice of a whole that counts.
+
+    A hundredth of the time of `nbytes`, which has a batch of few rows wait for it.
+    """
+    return bool(sum(batch.get_total_buffer_size() for batch in rows) < limit)
+
+
+def sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Rows in any order, no more at once than are worked on at once."""
+    if surely_within(PIECE_BYTES, [rows]):
+        if rows.num_rows:
+            yield rows
+        return
+    count = max(1, -(-rows.nbytes // PIECE_BYTES))
+    each = max(1, -(-rows.num_rows // count))
+    yield from (rows.slice(start, each) for start in range(0, rows.num_rows, each))
+
+
+def piece_ranges(runs: Runs) -> list[HashRange]:
+    """The stretches of the hash, all of them together, that hold some `PIECE_BYTES` of the runs each."""
+    if surely_within(PIECE_BYTES, (run.rows for run in runs)):
+        return [(0, HASH_END)]
+    sizes = [run.nbytes for run in runs]
+    wanted = -(-sum(sizes) // PIECE_BYTES)
+    if wanted < 2:
+        return [(0, HASH_END)]
+    values, weights = [], []
+    for run, size in zip(runs, sizes, strict=True):
+        if size:
+            sample = _sample(run, SAMPLES + SAMPLES_A_PIECE * wanted)
+            values.append(sample)
+            weights.append(np.full(len(sample), size / len(sample)))
+    sampled = np.concatenate(values)
+    order = np.argsort(sampled)
+    before = np.cumsum(np.concatenate(weights)[order])
+    places = np.searchsorted(before, before[-1] * np.arange(1, wanted) / wanted)
+    starts = [0, *(int(value) + 1 for value in np.unique(sampled[order][places])), HASH_END]
+    return [(low, high) for low, high in itertools.pairwise(starts) if low < high]
+
+
+def _sample(run: Indexed, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Hashes of a run at even distances, each the last of as many rows."""
+    values = hashes(run.rows)
+    first, last = rows_between(values, run.low, run.high)
+    count = min(count, last - first)
+    result: np.ndarray[tuple[int], np.dtype[np.uint64]] = values[
+        first - 1 + (np.arange(1, count + 1) * (last - first)) // count
+    ]
+    return result
+
+
+def merged(runs: Runs, schema: pa.Schema, within: HashRange = (0, HASH_END)) -> pa.RecordBatch:
+    """The rows of all runs in a stretch of the hash, in order; equal hashes in the order of the runs."""
+    if within == (0, HASH_END):
+        return merge_sorted([run.part for run in runs], schema)
+    return merge_sorted([run.clipped(*within).part for run in runs], schema)
+
+
+def merged_pieces(runs: Runs, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of all runs in order, in pieces."""
+    for within in piece_ranges(runs):
+        yield merged(runs, schema, within)
