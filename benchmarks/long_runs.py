@@ -11,7 +11,8 @@ For each run, in a process of its own, one after the other:
 - ms of a batch: from one batch event to the next, with spills, snapshots and tidying; the median of 100 batches around
   batch `--mark` (500; a quarter of the batches if there are fewer than 1,000), of the last 100, and the ratio;
 - CPU ms of a batch, likewise (all processes together; other work on the machine disturbs it less than it does time);
-- commit ms, likewise, where events tell the time of a commit (`commit_seconds`);
+- commit ms, likewise, where events tell the time of a commit (`commit_seconds`), without what it waited for the disk;
+  and disk ms, that time (`sync_seconds`), which is the machine's and not ours: who else writes makes it longer;
 - KB of the newest snapshot and entries (segments) of the manifest, at the mark and after the last batch; the largest
   active state after a batch;
 - the time of the batches, and of what is paid after them;
@@ -68,6 +69,7 @@ class Figures:
     ms: tuple[float, float] | None  # at the mark, and at the end
     cpu_ms: tuple[float, float] | None
     commit_ms: tuple[float, float] | None
+    disk_ms: tuple[float, float] | None
     snapshot_bytes: tuple[int, int] | None
     entries: tuple[int, int] | None
     active_bytes: int  # the most after a batch
@@ -196,7 +198,10 @@ def figures_of(run: str, source: str, ran: Ran, mark: int, answer: str) -> Figur
     def pair(values: list[float]) -> tuple[float, float] | None:
         return (1000 * median(values[early]), 1000 * median(values[-AROUND:])) if enough else None
 
+    disk = [event.get("disk") for event in done]
     commits = [event["commit"] for event in done]
+    if None not in (*disk, *commits):
+        commits = [max(0.0, commit - waited) for commit, waited in zip(commits, disk, strict=True)]
     last = done[-1] if done else None
     return Figures(
         run=run,
@@ -206,6 +211,7 @@ def figures_of(run: str, source: str, ran: Ran, mark: int, answer: str) -> Figur
         ms=pair([step["at"] for step in steps]),
         cpu_ms=pair([step["cpu"] for step in steps]),
         commit_ms=None if None in commits else pair(commits),
+        disk_ms=None if None in disk else pair(disk),
         snapshot_bytes=(done[mark]["snapshot_bytes"], done[-1]["snapshot_bytes"]) if enough else None,
         entries=(done[mark]["entries"], done[-1]["entries"]) if enough else None,
         active_bytes=max((event["active_bytes"] for event in done), default=0),
@@ -216,12 +222,14 @@ def figures_of(run: str, source: str, ran: Ran, mark: int, answer: str) -> Figur
 
 
 def table(figures: list[Figures]) -> str:
-    commits = any(entry.commit_ms for entry in figures)
+    commits, disk = any(entry.commit_ms for entry in figures), any(entry.disk_ms for entry in figures)
     heads = ["run", "version", "batches", "ms a batch", "", "CPU ms", "", *(["commit ms", ""] if commits else [])]
+    heads += ["disk ms", ""] if disk else []
     lines = [[*heads, "snapshot KB", "entries", "active KB", "batches s", "rest s", "answer"]]
     for entry in figures:
         cells = [entry.run, entry.source, f"{entry.batches:,}", *both(entry.ms), *both(entry.cpu_ms)]
         cells += both(entry.commit_ms) if commits else []
+        cells += both(entry.disk_ms) if disk else []
         cells += [
             arrow(entry.snapshot_bytes and tuple(size / 1024 for size in entry.snapshot_bytes), ",.0f"),
             arrow(entry.entries, ",d"),

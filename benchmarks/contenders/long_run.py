@@ -78,6 +78,7 @@ class Stamped(io.TextIOBase):
             "at": time.perf_counter() - self._began,
             "cpu": tree_cpu() if self._tree else time.process_time(),
             "commit": event.get("commit_seconds"),
+            "disk": event.get("sync_seconds"),
             "entries": sum(state["segments"] for state in event.get("states", {}).values()),
             "active_bytes": event.get("active_bytes", 0),
             "cold_bytes": event.get("cold_bytes", 0),
