@@ -4,6 +4,8 @@
     python -m chaos --seeds 60 --minutes 600         60 seeds of each
     python -m chaos --shape tree-budget --seed 7 --actions 10000    one long history
     python -m chaos .. --upto 812                    the same, up to that action
+    python -m chaos --runtime spark                  short histories on Spark, for some minutes
+    python -m chaos --runtime cluster                the same on a standalone cluster, whose executors are killed
     python -m chaos --list                           the shapes and the faults
 
 A failure prints its seed and the command that plays it again; its journal and its folder are kept. Exit code 1 if
@@ -20,9 +22,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from chaos.campaign import Outcome, Story, episodes, play
+from chaos.campaign import Outcome, play
 from chaos.kinds import ALL_FAULTS, EPISODE_FAULTS, FAULTS, Kind
 from chaos.shapes import SHAPES, Shape
+from chaos.spark.kinds import ACTIONS, SparkKind, faults_of
+from chaos.stories import CLUSTER, LOCAL, RUNTIMES, SPARK, AnyStory, SparkStory, Story, episodes
 from watersmeet.cli.main import run_parsed
 from watersmeet.cli.terminal import make_table, output_console
 from watersmeet.errors import JobError, did_you_mean
@@ -34,11 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m chaos", description="Play histories of runs that go wrong.")
+    parser.add_argument("--runtime", choices=RUNTIMES, default=LOCAL, help="where the job runs (default local)")
     parser.add_argument("--shape", metavar="A,B,..", help="only these queries (default all)")
     parser.add_argument("--fault", metavar="A,B,..", help="only these faults (default all)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--seeds", type=int, help="how many of each (default as many as there is time for)")
-    parser.add_argument("--actions", type=int, help="one history of so many actions for each shape, not episodes")
+    parser.add_argument("--actions", type=int, help="histories of so many actions, not episodes (on Spark: 14)")
     parser.add_argument("--upto", type=int, metavar="K", help="play only the first K actions")
     parser.add_argument("--minutes", type=float, help="begin nothing after so long (default 5, unless --seeds)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where to work, and keep what went wrong")
@@ -52,28 +57,39 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         print("shapes:", ", ".join(shape.name for shape in SHAPES))
         print("faults:", ", ".join(kind.name for kind in ALL_FAULTS))
+        print("faults on Spark:", ", ".join(kind.name for kind in faults_of(SPARK)))
+        print("faults on a cluster:", ", ".join(kind.name for kind in faults_of(CLUSTER)))
         return 0
-    shapes = _chosen("shape", args.shape, SHAPES, SHAPES)
-    faults = _chosen("fault", args.fault, ALL_FAULTS, EPISODE_FAULTS if args.actions is None else FAULTS)
-    stories: Iterable[Story]
-    if args.actions is not None:
-        count = args.seeds or 1
-        seeds = range(args.seed, args.seed + count)
-        stories = [
-            Story(shape, seed, actions=args.actions, kinds=faults, upto=args.upto) for seed in seeds for shape in shapes
-        ]
-    else:
-        unlimited = itertools.count(args.seed)
-        stories = episodes(
-            shapes, faults, unlimited if args.seeds is None else range(args.seed, args.seed + args.seeds)
-        )
-    minutes = args.minutes if args.minutes is not None else None if args.seeds or args.actions else 5.0
-    outcome = play(stories, args.keep, None if minutes is None else 60 * minutes, _say)
-    _show(outcome, as_json=args.json)
+    outcome = play(_stories(args), args.keep, _seconds(args), _say)
+    _show(outcome, args.runtime, as_json=args.json)
     return 0 if outcome.good else 1
 
 
-Named = TypeVar("Named", Shape, Kind)
+def _stories(args: argparse.Namespace) -> Iterable[AnyStory]:
+    shapes = _chosen("shape", args.shape, SHAPES, SHAPES)
+    count = args.seeds or (1 if args.actions and args.runtime == LOCAL else None)
+    seeds = itertools.count(args.seed) if count is None else range(args.seed, args.seed + count)
+    if args.runtime != LOCAL:
+        known = faults_of(args.runtime)
+        kinds = _chosen("fault", args.fault, known, known)
+        actions = args.actions or ACTIONS
+        return (SparkStory(args.runtime, shape, seed, actions, kinds, args.upto) for seed in seeds for shape in shapes)
+    faults = _chosen("fault", args.fault, ALL_FAULTS, EPISODE_FAULTS if args.actions is None else FAULTS)
+    if args.actions is None:
+        return episodes(shapes, faults, seeds)
+    return (
+        Story(shape, seed, actions=args.actions, kinds=faults, upto=args.upto) for seed in seeds for shape in shapes
+    )
+
+
+def _seconds(args: argparse.Namespace) -> float | None:
+    """For how long stories are begun; None: until there are no more."""
+    if args.minutes is not None:
+        return float(60 * args.minutes)
+    return None if args.seeds or (args.actions and args.runtime == LOCAL) else 300.0
+
+
+Named = TypeVar("Named", Shape, Kind, SparkKind)
 
 
 def _chosen(what: str, text: str | None, known: Sequence[Named], default: Sequence[Named]) -> tuple[Named, ...]:
@@ -88,16 +104,24 @@ def _chosen(what: str, text: str | None, known: Sequence[Named], default: Sequen
     return tuple(names[name] for name in text.split(","))
 
 
-def _show(outcome: Outcome, as_json: bool) -> None:
+def _show(outcome: Outcome, runtime: str, as_json: bool) -> None:
     tally = outcome.tally
     if as_json:
         by_cell = [
             {"shape": shape, "fault": fault, "seeds": count, "fired": outcome.fired_in[shape, fault]}
             for (shape, fault), count in outcome.cells.items()
         ]
-        by_fault = {name: {"tried": count, "fired": outcome.fired[name]} for name, count in outcome.tried.items()}
-        found = {"counts": outcome.counts, "faults": by_fault, "cells": by_cell, "judged": vars(tally)}
-        print(json.dumps(found | {"seconds": round(outcome.seconds, 1), "failures": outcome.failures}))
+        names = sorted(outcome.fired | outcome.tried)
+        found = {
+            "runtime": runtime,
+            "histories": outcome.stories,
+            "counts": outcome.counts,
+            "faults": {name: {"tried": outcome.tried[name], "fired": outcome.fired[name]} for name in names},
+            "cells": by_cell,
+            "judged": vars(tally),
+        }
+        ended = {"never": outcome.never, "left_out": outcome.left_out, "failures": outcome.failures}
+        print(json.dumps(found | {"seconds": round(outcome.seconds, 1), **ended}))
         return
     console = output_console()
     rows = [
@@ -112,7 +136,7 @@ def _show(outcome: Outcome, as_json: bool) -> None:
         console.print(make_table(("fault", *shapes), cells, right=shapes))
     counts = outcome.counts
     console.print(
-        f"{outcome.stories:,} histories, {counts['actions']:,} actions, {counts['runs']:,} runs, "
+        f"{outcome.stories:,} histories ({runtime}), {counts['actions']:,} actions, {counts['runs']:,} runs, "
         f"{counts['batches']:,} batches, {counts['SpillGroups']:,} spills, {counts['MergeGroup']:,} merges of groups, "
         f"{counts['Verify']:,} times verified; {outcome.seconds:,.0f} seconds"
     )

@@ -13,50 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from chaos.history import draw_episode, draw_history
+from chaos.ground import Ground
 from chaos.judge import Tally
-from chaos.kinds import FAULTS, ORDINARY, STORE_FAULTS, Kind, suits
-from chaos.shapes import Shape
-from chaos.world import DISK, Action, World
+from chaos.stories import AnyStory, Around
+from chaos.world import DISK
 from chaos.wrong import WrongError
 from object_server import S3Proxy, s3_proxy, s3_server
 from small_disk import small_disk
-
-
-@dataclass(frozen=True)
-class Story:
-    """What a world is to play, and how to have it played again."""
-
-    shape: Shape
-    seed: int
-    fault: Kind | None = None  # of an episode
-    actions: int = 0  # of a history
-    kinds: tuple[Kind, ...] = ()  # of faults in it
-    upto: int | None = None  # the last action to play
-
-    @property
-    def name(self) -> str:
-        what = f"{self.actions:,} actions" if self.fault is None else self.fault.name
-        return f"{self.shape.name}, {what}, seed {self.seed}"
-
-    @property
-    def on_store(self) -> bool:
-        return self.fault in STORE_FAULTS
-
-    @property
-    def command(self) -> str:
-        start = f"python -m chaos --shape {self.shape.name} --seed {self.seed}"
-        if self.fault is not None:
-            return f"{start} --seeds 1 --fault {self.fault.name}"
-        some = "" if self.kinds == FAULTS else f" --fault {','.join(kind.name for kind in self.kinds)}"
-        return f"{start} --actions {self.actions}{some}"
-
-    def draw(self) -> Iterator[Action]:
-        if self.fault is not None:
-            actions = draw_episode(self.seed, self.shape, self.fault)
-        else:
-            actions = draw_history(self.seed, self.shape, self.actions, (*ORDINARY, *self.kinds))
-        return (action for number, action in enumerate(actions, 1) if self.upto is None or number <= self.upto)
+from spark_cluster import Cluster, standalone_cluster
 
 
 @dataclass
@@ -74,7 +38,7 @@ class Outcome:
     left_out: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, story: Story, world: World) -> None:
+    def add(self, story: AnyStory, world: Ground) -> None:
         self.stories += 1
         self.counts += world.counts
         self.tried += world.faults.tried
@@ -97,14 +61,8 @@ class Outcome:
         return not (self.failures or self.never or self.tally.wrong)
 
 
-def episodes(shapes: Iterable[Shape], faults: Iterable[Kind], seeds: Iterable[int]) -> Iterator[Story]:
-    """Every fault in every shape, for one seed after the other."""
-    pairs = [(shape, fault) for fault in faults for shape in shapes if suits(fault, shape)]
-    return (Story(shape, seed, fault) for seed in seeds for shape, fault in pairs)
-
-
 def play(
-    stories: Iterable[Story],
+    stories: Iterable[AnyStory],
     folder: Path | None = None,
     seconds: float | None = None,
     tell: Callable[[str], None] = lambda line: None,
@@ -114,14 +72,15 @@ def play(
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     outcome = Outcome()
-    with _disk(folder / "disk") as resize, _store() as proxy:
+    with _disk(folder / "disk") as resize, _store() as store, _cluster(folder / "cluster") as cluster:
+        around = Around(resize, store, cluster)
         for number, story in enumerate(stories):
             if seconds is not None and time.monotonic() - began > seconds:
                 break
             if resize is None and story.fault is not None and story.fault.name == "full-disk":
                 outcome.left_out.append(story.name)
                 continue
-            _play_one(story, folder, number, resize, proxy() if story.on_store else None, outcome, tell)
+            _play_one(story, folder, number, around, outcome, tell)
             if outcome.stories % 100 == 0 or story.fault is None:
                 tell(f"{outcome.stories} played, {outcome.counts['actions']:,} actions, {len(outcome.failures)} wrong")
     outcome.seconds = time.monotonic() - began
@@ -129,16 +88,15 @@ def play(
 
 
 def _play_one(
-    story: Story,
+    story: AnyStory,
     folder: Path,
     number: int,
-    resize: Callable[[str], None] | None,
-    proxy: S3Proxy | None,
+    around: Around,
     outcome: Outcome,
     tell: Callable[[str], None],
 ) -> None:
     home, inputs, journal = folder / "disk" / f"{number}", folder / f"in-{number}", folder / f"journal-{number}.jsonl"
-    world = World(story.shape, home, inputs, story.seed, resize, proxy)
+    world = story.world(home, inputs, around)
     try:
         world.play(story.draw(), journal)
         world.check_tidy()
@@ -149,13 +107,27 @@ def _play_one(
         text = f"{story.name}: {kind} at action {world.counts['actions']}: {error!r}"
         outcome.failures.append(f"{text}\n  again: {story.command}\n  journal {journal}, folder {kept}")
         tell(outcome.failures[-1])
-        if resize is not None:
-            resize(DISK)
+        if around.resize is not None:
+            around.resize(DISK)
     else:
         shutil.rmtree(inputs)
         journal.unlink() if story.fault is not None else None
     outcome.add(story, world)
     shutil.rmtree(home)
+
+
+@contextmanager
+def _cluster(folder: Path) -> Iterator[Callable[[], Cluster]]:
+    """A master and two workers of Spark, started for the first who asks."""
+    with ExitStack() as stack:
+        started: list[Cluster] = []
+
+        def start() -> Cluster:
+            if not started:
+                started.append(stack.enter_context(standalone_cluster(folder, workers=2, cores=1)))
+            return started[0]
+
+        yield start
 
 
 @contextmanager

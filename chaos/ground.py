@@ -10,12 +10,13 @@ import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, ClassVar, Protocol
 
 from chaos.feed import Feed
-from chaos.judge import Judge
+from chaos.judge import Judge, Tally
 from chaos.mortal import Blow
 from chaos.shapes import FILE_US, LATENESS_FILES, Shape
 from chaos.shelves import FolderShelf, Shelf
@@ -102,6 +103,15 @@ def _names() -> tuple[list[str], list[str]]:
     return [f"out{end}" for end in ends], [f"late{end}" for end in ends]
 
 
+class Action(Protocol):
+    """Something that is done to a world; data, with one method."""
+
+    running: ClassVar[bool]  # between two batches of a run, or while none is under way
+
+    def apply(self, world: Any) -> str:  # of the kind of world that it is for
+        """Do it; a word for the journal."""
+
+
 class Ground(ABC):
     def __init__(self, shape: Shape, home: Path, inputs: Path, places: Places, results: Shelf | None = None) -> None:
         self.shape = shape
@@ -158,6 +168,28 @@ class Ground(ABC):
         for name in self.shape.streams:
             self.feed.arrive(name, extra_late=1)
 
+    # --- a history ---------------------------------------------------------------------------------------------------
+
+    def play(self, actions: Iterable[Action], journal: Path | None = None) -> Tally:
+        """Carry out all of the actions. Raises `WrongError` where the product is wrong."""
+        with nullcontext() if journal is None else journal.open("w") as self._journal:
+            self.carry_out(actions)
+        return self.judge.tally
+
+    def carry_out(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            self.act(action)
+
+    def act(self, action: Action) -> None:
+        self.counts["actions"] += 1
+        self.counts[type(action).__name__] += 1
+        try:
+            word = action.apply(self)
+        except BaseException as error:
+            self.note(action, type(error).__name__)
+            raise
+        self.note(action, word)
+
     # --- the journal -------------------------------------------------------------------------------------------------
 
     def note(self, action: object, word: str) -> None:
@@ -197,6 +229,9 @@ class Ground(ABC):
         """After a start that collects: nothing lies about that no version kept refers to."""
         self.settle()
         self.settle()
+        self.check_no_strays()
+
+    def check_no_strays(self) -> None:
         state = Folder(self.places.checkpoint).sub("state")
         *_, newest = versions = self.versions()
         kept = [manifest for manifest in versions if manifest.version >= newest.kept_from]

@@ -6,10 +6,10 @@ import random
 from collections.abc import Iterator, Sequence
 
 from chaos.feed import MAX_FILES
+from chaos.ground import Action
 from chaos.kinds import KINDS, ORDINARY, Kind
 from chaos.ordinary import Arrive, Restart, Settle
 from chaos.shapes import Shape
-from chaos.world import Action
 
 WARM_UP = 3  # arrivals of four files, in batches of up to three: there is state, and rows can be late
 EPISODE = 7  # further actions

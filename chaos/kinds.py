@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chaos import deaths, disks, operations, ordinary, processes, rivals, stores
+from chaos.ground import Action
 from chaos.shapes import Shape
-from chaos.world import Action
 from watersmeet.faults import POINTS
 
 

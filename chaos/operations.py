@@ -52,7 +52,7 @@ class BackUpAndRestore:
         world.settle()
         _back_up(world)
         _run_batches(world, self.batches)
-        _restore(world)
+        restore(world)
         world.came_to_pass(name)
         return "restored"
 
@@ -97,7 +97,7 @@ class BackUpRollBackRestore:
         _run_batches(world, self.after)
         came = _roll_back(world, self.pick, "aside")
         _run_batches(world, self.again)
-        _restore(world)
+        restore(world)
         if came == "ended":
             world.came_to_pass(name)
         return came
@@ -134,16 +134,16 @@ def _run_batches(world: Ground, batches: int) -> None:
 
 
 def _back_up(world: Ground) -> None:
-    world.command("state", "backup", world.places.checkpoint, _backups(world))
+    world.command("state", "backup", world.places.checkpoint, backups_of(world))
 
 
-def _backups(world: Ground) -> str:
+def backups_of(world: Ground) -> str:
     return str(world.feed.folder / "backups")
 
 
-def _restore(world: Ground) -> None:
+def restore(world: Ground) -> None:
     shutil.rmtree(world.places.checkpoint)
-    world.command("state", "restore", _backups(world), world.places.checkpoint, "--set-aside")
+    world.command("state", "restore", backups_of(world), world.places.checkpoint, "--set-aside")
     world.forget_log()
     world.judge.look()
     check_sound(world)

@@ -17,10 +17,8 @@ import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import ClassVar, Protocol
 
-from chaos.ground import Ground, Places
-from chaos.judge import Tally
+from chaos.ground import Action, Ground, Places
 from chaos.mortal import Blow, Mortal
 from chaos.shapes import Shape
 from chaos.wrong import WrongError
@@ -32,15 +30,6 @@ from watersmeet.errors import InternalError, WatersmeetError
 from watersmeet.runtime.local.job import run_job
 
 DISK = "256m"
-
-
-class Action(Protocol):
-    """Something that is done to a world; data, with one method."""
-
-    running: ClassVar[bool]  # between two batches of a run, or while none is under way
-
-    def apply(self, world: World) -> str:
-        """Do it; a word for the journal."""
 
 
 class World(Ground):
@@ -68,31 +57,18 @@ class World(Ground):
 
     # --- a history ---------------------------------------------------------------------------------------------------
 
-    def play(self, actions: Iterable[Action], journal: Path | None = None) -> Tally:
-        """Carry out all of the actions. Raises `WrongError` where the product is wrong."""
+    def carry_out(self, actions: Iterable[Action]) -> None:
         self._actions = iter(actions)
-        with contextlib.nullcontext() if journal is None else journal.open("w") as self._journal:
-            while (action := self._pull()) is not None:
-                if action.running:
-                    self._next = action
-                    self.run()
-                else:
-                    self._apply(action)
-        return self.judge.tally
+        while (action := self._pull()) is not None:
+            if action.running:
+                self._next = action
+                self.run()
+            else:
+                self.act(action)
 
     def _pull(self) -> Action | None:
         action, self._next = self._next, None
         return action if action is not None else next(self._actions, None)
-
-    def _apply(self, action: Action) -> None:
-        self.counts["actions"] += 1
-        self.counts[type(action).__name__] += 1
-        try:
-            word = action.apply(self)
-        except BaseException as error:
-            self.note(action, type(error).__name__)
-            raise
-        self.note(action, word)
 
     def standing(self) -> dict[str, int]:
         return {**super().standing(), "ops": self.mortal.operations.total()}
@@ -163,7 +139,7 @@ class World(Ground):
         self.judge.look()
         action = self._pull()
         if action is not None and action.running:
-            self._apply(action)
+            self.act(action)
             return False
         self._next = action
         return True

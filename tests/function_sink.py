@@ -2,7 +2,8 @@
 
 `python tests/function_sink.py [fail=CALL] [OPTION=VALUE ..]` in the folder of a job runs the job file's query over its
 streams to the end of the input; the function raises in its call number CALL (from 1) of this process, before it takes
-the rows. Options are those of `writeStream`, and go before the job file's. Exit code 3 if the run failed.
+the rows. Options are those of `writeStream`, and go before the job file's; `master` and those that begin with `spark.`
+are Spark's. Exit code 3 if the run failed.
 
 The function is what a user's should be: idempotent by id. Each call is a line of `calls.jsonl`, with the id, the rows,
 and whether it took them.
@@ -15,8 +16,10 @@ import os
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 CALLS = "calls.jsonl"
@@ -85,12 +88,14 @@ def open_query(session: Any, home: Path) -> tuple[Any, dict[str, str]]:
     return query, asked | {"checkpointLocation": str(home / "ck")}
 
 
-def new_session() -> Any:
+def new_session(master: str = "local[2]", conf: Mapping[str, str] = MappingProxyType({})) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.sql.shuffle.partitions", "2")
+    for name, value in conf.items():
+        builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
@@ -99,8 +104,10 @@ def new_session() -> Any:
 def main() -> int:
     chosen = dict(argument.split("=", 1) for argument in sys.argv[1:])
     fail = chosen.pop("fail", None)
+    master = chosen.pop("master", "local[2]")
+    conf = {name: chosen.pop(name) for name in list(chosen) if name.startswith("spark.")}
     home = Path.cwd()
-    query, options = open_query(new_session(), home)
+    query, options = open_query(new_session(master, conf), home)
     writer = query.writeStream.foreachBatch(FunctionSink(home, None if fail is None else int(fail)))
     try:
         writer.options(**options | chosen).trigger(availableNow=True).start().awaitTermination()

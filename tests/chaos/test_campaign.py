@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from chaos.__main__ import main
-from chaos.campaign import Outcome, Story, episodes, play
+from chaos.campaign import Outcome, play
 from chaos.deaths import DieAnywhere
 from chaos.feed import Feed
 from chaos.kinds import FAULTS, fault_named
 from chaos.ordinary import Arrive, Settle
 from chaos.shapes import ROUTED, SHAPES, TREE, UNBOUNDED, WINDOW, Shape
+from chaos.stories import Story, episodes
 from chaos.world import World
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.manifest import Delivery

@@ -7,67 +7,27 @@ driver, or a module that only the driver has, shows.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyspark
 import pytest
+
+from spark_cluster import standalone_cluster
 
 pytestmark = pytest.mark.spark
 
 QUERY = "SELECT A.k, A.v AS av, B.v AS bv, C.v AS cv FROM A, B, C WHERE A.k = B.k AND B.v = C.v"
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[str]:
-    """The address of a cluster of one worker with two cores; ended by the ids of its processes."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"spark://127.0.0.1:{probe.getsockname()[1]}"
-    home = Path(pyspark.__file__).parent
-    launcher = str(home / "bin" / "spark-class")
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
-    package = "org.apache.spark.deploy"
-    port = address.rpartition(":")[2]
-    commands = (
-        [f"{package}.master.Master", "--host", "127.0.0.1", "--port", port, "--webui-port", "0"],
-        [f"{package}.worker.Worker", address, "--host", "127.0.0.1", "--cores", "2", "--memory", "1g"],
-    )
-    commands[1].extend(["--webui-port", "0", "--work-dir", str(tmp_path / "work")])
-    processes: list[subprocess.Popen[bytes]] = []
-    try:
-        for number, command in enumerate(commands):
-            with (tmp_path / f"daemon-{number}.log").open("wb") as log:
-                processes.append(subprocess.Popen([launcher, *command], env=environment, stdout=log, stderr=log))
-            _wait_for("I have been elected leader" if number == 0 else "registered with master", tmp_path, number)
-        yield address
-    finally:
-        for process in reversed(processes):
-            process.terminate()
-        for process in processes:
-            process.wait(30)
-
-
-def _wait_for(text: str, folder: Path, number: int) -> None:
-    log = folder / f"daemon-{number}.log"
-    for _ in range(300):
-        if text in log.read_text(errors="replace"):
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"the daemon did not start:\n{log.read_text(errors='replace')[-2000:]}")
-
-
-def test_a_plan_with_an_exchange_runs_on_a_standalone_cluster(tmp_path: Path, master: str) -> None:
+def test_a_plan_with_an_exchange_runs_on_a_standalone_cluster(tmp_path: Path) -> None:
     job = _job(tmp_path)
-    settings = [f'spark.master="{master}"', 'spark."spark.driver.host"="127.0.0.1"']
-    on_cluster = _run(tmp_path, job, "cluster", ["run.runtime=spark", *settings])
+    with standalone_cluster(tmp_path / "daemons") as cluster:
+        settings = [f'spark.master="{cluster.address}"', 'spark."spark.driver.host"="127.0.0.1"']
+        on_cluster = _run(tmp_path, job, "cluster", ["run.runtime=spark", *settings])
     assert on_cluster == _run(tmp_path, job, "local", ["run.runtime=local"])
     assert on_cluster.total() > 100
 

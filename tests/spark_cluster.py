@@ -1,0 +1,89 @@
+"""A real standalone cluster of Spark on loopback: a master and its workers, ended by the ids of their processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "org.apache.spark.deploy"
+EXECUTOR = b"CoarseGrainedExecutorBackend"
+START_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Cluster:
+    address: str
+    workers: tuple[int, ...]  # ids of processes
+
+    def executors(self) -> list[int]:
+        """The ids of the processes in which tasks run now: children of the workers."""
+        return sorted(pid for pid, parent in _parents().items() if parent in self.workers and _is_executor(pid))
+
+
+@contextmanager
+def standalone_cluster(folder: Path, workers: int = 1, cores: int = 2, memory: str = "1g") -> Iterator[Cluster]:
+    """A cluster whose workers have so many cores each; logs and work folders are in `folder`."""
+    import pyspark
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address = f"spark://127.0.0.1:{port}"
+    here = ["--host", "127.0.0.1", "--webui-port", "0"]
+    commands = [[f"{PACKAGE}.master.Master", "--port", str(port), *here]]
+    for number in range(workers):
+        work = ["--cores", str(cores), "--memory", memory, "--work-dir", str(folder / f"work-{number}")]
+        commands.append([f"{PACKAGE}.worker.Worker", address, *here, *work])
+    home = Path(pyspark.__file__).parent
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for number, command in enumerate(commands):
+            log = folder / f"daemon-{number}.log"
+            with log.open("wb") as sink:
+                launcher = str(home / "bin" / "spark-class")
+                processes.append(subprocess.Popen([launcher, *command], env=environment, stdout=sink, stderr=sink))
+            _wait_for("I have been elected leader" if number == 0 else "registered with master", log)
+        yield Cluster(address, tuple(process.pid for process in processes[1:]))
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(30)
+
+
+def _wait_for(text: str, log: Path) -> None:
+    ends = time.monotonic() + START_SECONDS
+    while time.monotonic() < ends:
+        if text in log.read_text(errors="replace"):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"the daemon did not start:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def _parents() -> dict[int, int]:
+    """The parent of each process, by id."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended meanwhile
+                continue
+            if fields[0] != "Z":
+                found[int(entry.name)] = int(fields[1])
+    return found
+
+
+def _is_executor(pid: int) -> bool:
+    try:
+        return EXECUTOR in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
