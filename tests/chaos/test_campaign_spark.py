@@ -53,9 +53,9 @@ def test_a_history_on_spark(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.campaign
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("sink", ["rollback,backup,second-driver,driver-killed", "function-fails,dies-at"])
-def test_histories_on_spark(sink: str, tmp_path: Path) -> None:
-    kinds = tuple(KINDS[name] for name in sink.split(","))
+@pytest.mark.parametrize("faults", ["rollback,backup,second-driver,driver-killed", "function-fails,dies-at"])
+def test_histories_on_spark(faults: str, tmp_path: Path) -> None:
+    kinds = tuple(KINDS[name] for name in faults.split(","))
     outcome = play([SparkStory(SPARK, BY_NAME["tree-budget"], seed, 12, kinds) for seed in (1, 2)], tmp_path)
     check(outcome)
     assert outcome.fired.total() > 3
