@@ -132,10 +132,10 @@ def draw_sink(seed: int, shape: Shape, faults: Sequence[SparkKind]) -> str:
 def draw_history(seed: int, shape: Shape, count: int, faults: Sequence[SparkKind], sink: str) -> Iterator[Action]:
     """A run over a few files, then so many actions, half of them faults, the last of which compares everything."""
     draw = random.Random(f"spark {seed} {shape.name}")
-    kinds = [[kind for kind in group if sink in kind.sinks] for group in (ORDINARY, faults)]
+    kinds = [[kind for kind in group if sink in kind.sinks] for group in (faults, ORDINARY)]
     yield ordinary.Arrive(shape.streams, WARM_UP, draw.choice(("", "swap", "hold")))
     yield actions.Run()
     for number in range(count - 3):
-        some = kinds[number % 2] or kinds[0]
+        some = kinds[number % 2] or kinds[1]
         yield draw.choices(some, [kind.weight for kind in some])[0].draw(draw, shape)
     yield ordinary.Settle()

@@ -31,8 +31,8 @@ from watersmeet.runtime.opening import open_run, settings_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.folders import CheckpointFolders
 
-RUN_SECONDS = 300  # that a run may take; one takes some ten
-COMMAND_SECONDS = 60
+RUN_SECONDS = 600  # that a run may take on a machine that is busy; one takes some ten
+COMMAND_SECONDS = 120
 WORKER_DIED = "a Python worker of Spark died"  # what a run says, if a fault of a task has ended it
 WANTED = "this call was to fail"  # what the function says, if it was told to raise
 FUNCTION_FAILED = 3  # the exit code of tests/function_sink.py

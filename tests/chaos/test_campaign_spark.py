@@ -41,12 +41,13 @@ def test_where_results_go_suits_the_faults_asked_for() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_history_on_spark(tmp_path: Path) -> None:
-    """A driver dies, and the next run goes on."""
-    story = SparkStory(SPARK, BY_NAME["window-budget"], 1, 4, (KINDS["dies-at"],))
+    """A run, one that dies at a point, and one that goes on."""
+    story = SparkStory(SPARK, BY_NAME["window"], 1, 4, (KINDS["dies-at"],))
     outcome = play([story], tmp_path)
     check(outcome)
-    assert outcome.counts["runs"] >= 2
-    assert outcome.tally.rows > 500
+    assert outcome.counts["runs"] == 3
+    assert outcome.fired["dies at a point"] == 1
+    assert outcome.tally.rows > 300
 
 
 @pytest.mark.spark
