@@ -42,7 +42,7 @@ def test_where_results_go_suits_the_faults_asked_for() -> None:
 @pytest.mark.timeout(400)
 def test_a_history_on_spark(tmp_path: Path) -> None:
     """A run, one that dies at a point, and one that goes on."""
-    story = SparkStory(SPARK, BY_NAME["window"], 1, 4, (KINDS["dies-at"],))
+    story = SparkStory(SPARK, BY_NAME["window"], 11, 4, (KINDS["dies-at"],))
     outcome = play([story], tmp_path)
     check(outcome)
     assert outcome.counts["runs"] == 3
