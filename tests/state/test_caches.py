@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from watersmeet.errors import ResourceError
-from watersmeet.state.caches import cache_folder
+from watersmeet.state.caches import LOOK_SECONDS, UNUSED_SECONDS, cache_folder
+from watersmeet.state.files import Folder
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +75,41 @@ def test_a_file_in_its_place(temporary: Path) -> None:
     (temporary / "file").write_text("")
     with pytest.raises(ResourceError, match="cannot keep copies of remote files"):
         cache_folder(str(temporary / "file"))
+
+
+def aged(path: Path, seconds: float) -> Path:
+    time = path.stat().st_mtime - seconds
+    os.utime(path, (time, time))
+    return path
+
+
+def test_copies_that_nobody_opens_any_more_are_dropped(tmp_path: Path) -> None:
+    """As on a host that hears nothing of what the driver deletes."""
+    cache = tmp_path / "cache"
+    folder, other = (Folder(str(tmp_path / name), str(cache)) for name in ("one", "other"))
+    for place in (folder, other):
+        place.make()
+        for name in "abc":
+            place.write(name, lambda sink: sink.write(b"rows"))
+            place.open(name).close()
+    (cache / "somebody-elses").mkdir()
+    foreign = aged_file(cache / "somebody-elses" / "x")
+    copies = sorted(cache.glob("????????/[abc]"))
+    assert len(copies) == 6
+    for path in copies:
+        aged(path, UNUSED_SECONDS + 5)
+    folder.open("a").close()  # in use again
+    folder.write("d", lambda sink: sink.write(b"more"))
+    folder.open("d").close()
+    assert len(sorted(cache.glob("????????/[abc]"))) == 6, "somebody has looked just now"
+    aged(cache / ".looked", LOOK_SECONDS + 5)
+    folder.write("e", lambda sink: sink.write(b"more"))
+    folder.open("e").close()
+    assert sorted(path.name for path in cache.glob("????????/?")) == ["a", "d", "e"]
+    assert foreign.exists()
+    assert [folder.open(name).read() for name in "abcde"] == [b"rows"] * 3 + [b"more"] * 2
+
+
+def aged_file(path: Path) -> Path:
+    path.write_text("")
+    return aged(path, 2 * UNUSED_SECONDS)

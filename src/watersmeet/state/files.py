@@ -34,7 +34,7 @@ import pyarrow as pa
 from watersmeet import faults
 from watersmeet.errors import AddressError, ResourceError, StateConflictError
 from watersmeet.state.addresses import for_spark, is_local, local_path, parse_address, with_settings_of
-from watersmeet.state.caches import PRIVATE_FOLDER, cache_folder, private_opener
+from watersmeet.state.caches import PRIVATE_FOLDER, cache_folder, drop_unused, private_opener
 
 if TYPE_CHECKING:
     from watersmeet.state.stores import StoreFolder
@@ -241,7 +241,9 @@ class Folder:
         """The file, memory-mapped: in place where it is local, else from a copy in the cache."""
         if self.local and self.cache is None:
             return pa.memory_map(self.path(name))
-        return pa.memory_map(self._cached(name))
+        with suppress(FileNotFoundError):
+            return pa.memory_map(self._cached(name))
+        return pa.memory_map(self._cached(name))  # somebody has dropped the copy in that moment
 
     def _copy(self, name: str) -> str:
         """Where the cache has, or would have, its copy of the file."""
@@ -250,12 +252,15 @@ class Folder:
 
     def _cached(self, name: str) -> str:
         copy = self._copy(name)
-        if not os.path.exists(copy):
+        try:
+            os.utime(copy)  # it is in use
+        except FileNotFoundError:
             content = self.read(name)
             with self._scratch(copy) as temporary, disk_errors("write", copy):
                 with open(temporary, "wb", opener=private_opener) as stream:
                     stream.write(content)
                 os.rename(temporary, copy)
+            drop_unused(copy)
         return copy
 
     def _send(self, name: str, fill: Callable[[Any], None], midway: str | None, keep_copy: bool) -> None:
@@ -269,6 +274,7 @@ class Folder:
             self._store.put(name, Path(temporary))
             if keep_copy:
                 os.rename(temporary, copy)
+                drop_unused(copy)
 
     @contextmanager
     def _scratch(self, copy: str) -> Iterator[str]:
