@@ -92,12 +92,12 @@ def test_open_goes_through_the_cache(folder: Folder, tmp_path: Path) -> None:
     write(folder, "a", b"content")
     for _ in range(2):
         assert folder.open("a").read() == b"content"
-    copies = [path for path in (tmp_path / "cache").glob("*/*")]
+    copies = list((tmp_path / "cache").glob("*/*"))
     assert [path.read_bytes() for path in copies] == [b"content"]
     folder.forget("a")
     assert folder.open("a").read() == b"content"
     folder.delete("a")
-    assert [path for path in (tmp_path / "cache").glob("*/*")] == []
+    assert list((tmp_path / "cache").glob("*/*")) == []
     with pytest.raises(FileNotFoundError):
         folder.open("a")
 
@@ -107,7 +107,7 @@ def test_what_is_written_may_stay_in_the_cache(tmp_path: Path, s3: S3Server) -> 
     folder = Folder(s3.address(bucket), str(tmp_path / "cache"))
     folder.write("a", lambda sink: sink.write(b"kept"), keep_copy=True)
     folder.write("b", lambda sink: sink.write(b"sent"))
-    copies = [path for path in (tmp_path / "cache").glob("*/*")]
+    copies = list((tmp_path / "cache").glob("*/*"))
     assert [path.read_bytes() for path in copies] == [b"kept"]
     assert s3.objects(bucket) == {"a": b"kept", "b": b"sent"}
 
