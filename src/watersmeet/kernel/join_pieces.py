@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel import pieces
 from watersmeet.kernel.pieces import Runs, merged, piece_ranges
 from watersmeet.kernel.step import Sizes, join_step
 from watersmeet.kernel.tally import Tally
@@ -31,7 +32,7 @@ def join_pieces(
     if not any(among.new):
         return
     schemas = [entry.state.schema for entry in node.inputs]
-    for within in piece_ranges([run for runs in (*new, *fresh) for run in runs]):
+    for within in piece_ranges([run for runs in (*new, *fresh) for run in runs], pieces.JOINED_BYTES):
         rows = [merged(runs, schema, within) for runs, schema in zip(new, schemas, strict=True)]
         if any(batch.num_rows for batch in rows):
             segments = [[*_clipped(runs, within)] for runs in kept]

@@ -19,8 +19,10 @@ from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.rows import hashes, merge_sorted, rows_between
 from watersmeet.model.bounds import HASH_END
 
-# What is worked on at once. What goes with each row and key in a join takes some three times that.
+# What is read, sorted and written at once.
 PIECE_BYTES = 32 << 20
+# New rows that are joined at once. What a join makes for each row and key takes some six times that.
+JOINED_BYTES = 8 << 20
 # Hashes of each run that are looked at to find where pieces end; more of them for many pieces.
 SAMPLES = 16
 SAMPLES_A_PIECE = 4
@@ -54,12 +56,12 @@ def sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from (rows.slice(start, each) for start in range(0, rows.num_rows, each))
 
 
-def piece_ranges(runs: Runs) -> list[HashRange]:
-    """The stretches of the hash, all of them together, that hold some `PIECE_BYTES` of the runs each."""
-    if surely_within(PIECE_BYTES, (run.rows for run in runs)):
+def piece_ranges(runs: Runs, piece_bytes: int) -> list[HashRange]:
+    """The stretches of the hash, all of them together, that hold some `piece_bytes` of the runs each."""
+    if surely_within(piece_bytes, (run.rows for run in runs)):
         return [(0, HASH_END)]
     sizes = [run.nbytes for run in runs]
-    wanted = -(-sum(sizes) // PIECE_BYTES)
+    wanted = -(-sum(sizes) // piece_bytes)
     if wanted < 2:
         return [(0, HASH_END)]
     values, weights = [], []
@@ -96,5 +98,5 @@ def merged(runs: Runs, schema: pa.Schema, within: HashRange = (0, HASH_END)) -> 
 
 def merged_pieces(runs: Runs, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of all runs in order, in pieces."""
-    for within in piece_ranges(runs):
+    for within in piece_ranges(runs, PIECE_BYTES):
         yield merged(runs, schema, within)

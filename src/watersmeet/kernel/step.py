@@ -53,7 +53,7 @@ CHUNK_ROWS = 262_144
 # less than what a full chunk has where texts take 256 bytes.
 CHUNK_BYTES = 64 << 20
 # Rows gathered to be combined, unless one hash alone has more.
-BENCH_BYTES = 64 << 20
+BENCH_BYTES = 32 << 20
 
 
 def join_step(

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.kernel.indexed import Indexed
+from watersmeet.kernel import pieces
 from watersmeet.kernel.pieces import HashRange, Runs, merged, piece_ranges
 from watersmeet.kernel.step import merge_step
 from watersmeet.plan.physical import Node, State
@@ -21,7 +22,8 @@ def merge_groups(task: StageTask, node: Node) -> Iterator[pa.RecordBatch]:
     for merge in (mine for merge in wanted if (mine := task.state.mine(merge, states[0])) is not None):
         faults.reach("in-merge")
         generations = task.state.closed_generations(merge, states)
-        for within in piece_ranges([run for generation in generations for runs in generation for run in runs]):
+        every = [run for generation in generations for runs in generation for run in runs]
+        for within in piece_ranges(every, pieces.JOINED_BYTES):
             for chunk in _owed(node, states, generations, within):
                 task.rows_merged += chunk.num_rows
                 yield _without_lineage(chunk, task.context.lineage.keys())
@@ -37,9 +39,9 @@ def _owed(
         rows = [merged(runs, state.schema, within) for runs, state in zip(generation, states, strict=True)]
         if place:
             yield from merge_step(node, rows, united)
-        for pieces, batch in zip(united, rows, strict=True):
+        for segments, batch in zip(united, rows, strict=True):
             if batch.num_rows:
-                pieces.append(Indexed.of(batch))
+                segments.append(Indexed.of(batch))
 
 
 def _without_lineage(chunk: pa.RecordBatch, fields: Container[str]) -> pa.RecordBatch:
