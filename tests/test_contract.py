@@ -58,6 +58,7 @@ def tuned(case: Case) -> Iterator[None]:
         mock.patch("watersmeet.runtime.stages.task.LOOK_AHEAD_ROWS", case.fanout),
         mock.patch("watersmeet.kernel.join_pieces.join_step", step),
         mock.patch("watersmeet.kernel.pieces.PIECE_BYTES", case.piece_bytes),
+        mock.patch("watersmeet.kernel.pieces.JOINED_BYTES", case.piece_bytes),
         mock.patch("watersmeet.kernel.step.BENCH_BYTES", 2 * case.piece_bytes),
         mock.patch("watersmeet.runtime.spool.KEPT_BYTES", 4 * case.piece_bytes),
         mock.patch("watersmeet.adapt.in_force.UniteColdParts", functools.partial(UniteColdParts, case.fanout)),

@@ -44,7 +44,7 @@ def test_every_row_is_in_one_piece_and_every_hash_too(drawn: list[list[int]], ro
     runs = [run(values, 100 * place) for place, values in enumerate(drawn)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "PIECE_BYTES", rows * ROW)
-        ranges = piece_ranges(runs)
+        ranges = piece_ranges(runs, rows * ROW)
         found = list(merged_pieces(runs, SCHEMA))
     assert (ranges[0][0], ranges[-1][1]) == (0, HASH_END)
     assert all(before[1] == after[0] for before, after in itertools.pairwise(ranges))
@@ -64,8 +64,8 @@ def test_pieces_are_no_larger_than_they_should_be(runs: int, monkeypatch: pytest
 
 
 def test_few_rows_are_one_piece() -> None:
-    assert piece_ranges([run([1, 2]), run([3])]) == [(0, HASH_END)]
-    assert piece_ranges([]) == [(0, HASH_END)]
+    assert piece_ranges([run([1, 2]), run([3])], 1000) == [(0, HASH_END)]
+    assert piece_ranges([], 1) == [(0, HASH_END)]
 
 
 def test_a_hot_key_is_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +95,6 @@ def test_rows_in_any_order_are_sliced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 10 * ROW)
     rows = random_run(95, 0).rows
     found = list(sliced(rows))
-    assert [piece.num_rows for piece in found] == [10] * 9 + [5]
+    assert [piece.num_rows for piece in found] == [11] * 8 + [7]
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches([rows]))
     assert list(sliced(rows.slice(0, 0))) == []

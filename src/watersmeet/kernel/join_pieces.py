@@ -6,12 +6,12 @@ on the way (numbers, orders, benches) is made for one piece at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel import pieces
+from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.pieces import Runs, merged, piece_ranges
 from watersmeet.kernel.step import Sizes, join_step
 from watersmeet.kernel.tally import Tally
@@ -20,11 +20,17 @@ from watersmeet.plan.physical import Node
 
 
 def join_pieces(
-    node: Node, new: Sequence[Runs], kept: Sequence[Runs], tally: Tally, fresh: Sequence[Runs] = ()
+    node: Node,
+    new: Sequence[Runs],
+    kept: Sequence[Runs],
+    tally: Tally,
+    fresh: Sequence[Runs] = (),
+    after_piece: Callable[[], None] = lambda: None,
 ) -> Iterator[pa.RecordBatch]:
     """What `join_step` makes of the rows `new`, in runs for each input, given the rows `kept`, in segments for each.
 
-    `fresh` are rows, in runs for each input, that are met as kept ones are.
+    `fresh` are rows, in runs for each input, that are met as kept ones are. `after_piece` is called when a piece of the
+    new rows is not needed any more.
     """
     fresh = fresh or [()] * len(new)
     met = [sum(run.count for run in (*old, *young)) for old, young in zip(kept, fresh, strict=True)]
@@ -40,6 +46,7 @@ def join_pieces(
                 if runs:
                     segments[place].append(Indexed.of(merged(runs, schemas[place], within)))
             yield from join_step(node, rows, segments, tally=tally, among=among)
+        after_piece()
 
 
 def _clipped(runs: Runs, within: tuple[int, int]) -> Runs:

@@ -46,12 +46,12 @@ def surely_within(limit: int, rows: Iterable[pa.RecordBatch]) -> bool:
 
 
 def sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Rows in any order, no more at once than are worked on at once."""
+    """Rows in any order, some `PIECE_BYTES` at once."""
     if surely_within(PIECE_BYTES, [rows]):
         if rows.num_rows:
             yield rows
         return
-    count = max(1, -(-rows.nbytes // PIECE_BYTES))
+    count = max(1, rows.nbytes // PIECE_BYTES)
     each = max(1, -(-rows.num_rows // count))
     yield from (rows.slice(start, each) for start in range(0, rows.num_rows, each))
 

@@ -15,8 +15,8 @@ from typing import Any
 from watersmeet.errors import JobError
 from watersmeet.model.quantities import parse_bytes
 
-# What a batch takes of a stream, unless it is told: rows of three streams come to 100 MB, and joining them takes some
-# five times that (benchmarks/large_batches.py). Ordinary batches are far smaller.
+# What a batch takes of a stream, unless it is told. It is in memory while it is read, and once more on its way to the
+# tasks (benchmarks/large_batches.py). Ordinary batches are far smaller.
 DEFAULT_BATCH_BYTES = 32 << 20
 
 

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from watersmeet.errors import InputError, JobError, did_you_mean
+from watersmeet.kernel.pieces import is_piece
+from watersmeet.kernel.rows import concat
 from watersmeet.model.intake import NO_LIMITS, BatchLimits, FilePosition, UnfinishedIntake
 from watersmeet.model.schema import conform
 from watersmeet.model.streams import Stream
@@ -125,13 +127,17 @@ class FileSource:
             return None
         whole = intake or self._next_intake()
         rows: list[pa.RecordBatch] = []
+        small: list[pa.RecordBatch] = []
         read: list[SourceFile] = []
         room = Room(self._limits)
         for file in self._unread:
             if not whole.holds(file.modified_us, file.address) or room.is_full:
                 break
             reading, self._open = self._opened(file, intake), None
-            rows += reading.take(room)
+            small += reading.take(room)
+            if is_piece(small):  # many small arrays may take twice their size
+                rows.append(concat(small, self._stream.schema))
+                small = []
             if reading.has_more:
                 self._open = reading
                 break
@@ -139,7 +145,7 @@ class FileSource:
         newest_us = max((file.modified_us for file in read), default=0)
         self.ignored_before_us = max(self.ignored_before_us, newest_us - self._max_age_us)
         return SourceBatch(
-            rows,
+            rows + small,
             tuple(file.address for file in read),
             tuple(file.modified_us for file in read),
             self.ignored_before_us,

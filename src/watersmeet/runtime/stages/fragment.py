@@ -52,7 +52,7 @@ def _answers(task: StageTask, stage: FragmentStage, node: Node, new: Sequence[Ru
     exchanges = stage.exchanges if node is stage.root else ()
     # A round of merges brings rows only to what stands above them.
     kept = [task.state.kept(entry.state) for entry in node.inputs] if any(new) else []
-    probed = join_pieces(node, new, kept, tally) if kept else iter(())
+    probed = join_pieces(node, new, kept, tally, after_piece=task.spool.settle) if kept else iter(())
     return [
         Answer(task.watch(node, new, probed), exchanges),
         Answer(merge_groups(task, node), exchanges, watched=False),

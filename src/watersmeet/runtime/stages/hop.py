@@ -32,7 +32,7 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
         if stage.hop == 0 and len(bound.aliases) == 1:
             task.rows[bound.aliases[0]] = rows
         tally = Tally()
-        joined = join_pieces(probe.node, [partial, ()], [(), kept], tally, fresh=[(), seen])
+        joined = join_pieces(probe.node, [partial, ()], [(), kept], tally, [(), seen], task.spool.settle)
         answers.append(Answer(joined, probe.exchanges))
         tallies.append((tally, [bound, probe.state]))
     rows = task.pass_on(answers)

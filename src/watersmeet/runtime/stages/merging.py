@@ -7,8 +7,8 @@ from collections.abc import Container, Iterator, Sequence
 import pyarrow as pa
 
 from watersmeet import faults
-from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel import pieces
+from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.pieces import HashRange, Runs, merged, piece_ranges
 from watersmeet.kernel.step import merge_step
 from watersmeet.plan.physical import Node, State

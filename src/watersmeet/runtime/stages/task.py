@@ -140,7 +140,7 @@ class StageTask:
 
     def hold(self, chunks: Iterable[pa.RecordBatch]) -> Runs:
         """Joined rows for another join of this task, in sorted runs; one run if they are few."""
-        rows = [self.spool.put(sort_by_hash(chunk)) for chunk in self._settling(chunks) if chunk.num_rows]
+        rows = [self.spool.put(sort_by_hash(chunk)) for chunk in chunks if chunk.num_rows]
         if len(rows) > 1 and not is_piece(rows):
             rows = [merge_sorted(rows, rows[0].schema)]
         return [Indexed.run(run) for run in rows]
@@ -154,20 +154,14 @@ class StageTask:
                 self._traced(answer, root) for answer in answers if not answer.exchanges
             )
             self._files, self._rows_out = self.results.write(
-                _selected(query, self._settling(joined)), query.output_schema, self.context.stamp, self.slot
+                _selected(query, joined), query.output_schema, self.context.stamp, self.slot
             )
         rows = self._rows_out
         for answer in answers:
-            for chunk in self._settling(answer.chunks) if answer.exchanges else ():
+            for chunk in answer.chunks if answer.exchanges else ():
                 rows += chunk.num_rows
                 self._send(chunk, answer.exchanges)
         return rows
-
-    def _settling(self, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The chunks; after each, what was mapped to make it may go."""
-        for chunk in chunks:
-            yield chunk
-            self.spool.settle()
 
     def _traced(self, answer: Answer, root: Node | None) -> Iterable[pa.RecordBatch]:
         if self._statistics is None or not answer.watched:
