@@ -8,7 +8,7 @@ from __future__ import annotations
 from watersmeet import faults
 from watersmeet.runtime.outputs import WAITING
 from watersmeet.state.files import Folder
-from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
+from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders, aside_for
 from watersmeet.state.manifest import ASIDE, KEEP, REMOVE, Manifest, Withdrawal
 from watersmeet.state.spark_notes import go_back, list_notes
 
@@ -49,7 +49,7 @@ def _withdraw(withdrawal: Withdrawal, waiting: Folder) -> list[Folder]:
             target.delete(name)
             faults.reach("in-withdrawal")
         return [target] if target.is_there else []
-    aside = target.sub(f"{ROLLED_BACK}-{withdrawal.version}")
+    aside = aside_for(target, ROLLED_BACK, str(withdrawal.version), withdrawal.files)
     if there:
         aside.make()
         target.move_out(there, aside, midway="in-withdrawal")

@@ -13,6 +13,7 @@ from watersmeet.state.backup.restore import (
     Delivered,
     choose,
     delivered_since,
+    outputs_of,
     put_back,
     restore,
     set_aside,
@@ -52,6 +53,13 @@ def restore_checkpoint(args: argparse.Namespace) -> int:
         f"{len(index.files):,} files, {size_text(index.bytes)}"
     )
     _say_what_follows(console, index)
+    for output in outputs_of(index, folders.home):
+        if output.local and not output.is_there:
+            console.print(
+                f"warning: {output.path()}, where its results went, is not there. If they lie elsewhere now, take out "
+                f"those that are later than the backup before the next run: their names have -d{index.next_delivery}- "
+                "or a higher number."
+            )
     delivered = delivered_since(index, folders.home)
     withdrawn = withdrawn_since(index, folders.home)
     if args.set_aside:

@@ -46,6 +46,7 @@ class BackupIndex:
     outputs: tuple[str, ...]  # where its results, then its late rows, wait
     digest: str | None
     files: tuple[Stored, ...]
+    asides: tuple[tuple[str, ...], ...] = ()  # in each of the outputs, folders where files lay aside when it was made
 
     @property
     def bytes(self) -> int:
@@ -59,4 +60,5 @@ class BackupIndex:
     def from_json(cls, data: Mapping[str, Any]) -> BackupIndex:
         rest = {name: value for name, value in data.items() if name not in ("format", *_FORMER)}
         files = tuple(Stored(*entry) for entry in data["files"])
-        return cls(**{**rest, "files": files, "outputs": tuple(data["outputs"])})
+        asides = tuple(map(tuple, data.get("asides", ())))
+        return cls(**{**rest, "files": files, "outputs": tuple(data["outputs"]), "asides": asides})

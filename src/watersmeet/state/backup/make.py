@@ -26,7 +26,7 @@ from watersmeet.state.backup.copying import copy_file, copy_pieces
 from watersmeet.state.backup.index import BackupIndex, Stored
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.files import Folder
-from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.folders import CheckpointFolders, asides_in
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import FORMAT, Manifest
 from watersmeet.state.sealed import seal
@@ -214,6 +214,7 @@ class _Work:
 
     def _index(self, table: FileTable, files: Iterable[Stored], now: str) -> BackupIndex:
         manifest = table.manifest
+        outputs = tuple(place for place in manifest.holder.waiting if place != self._folders.results.path())
         return BackupIndex(
             self._number,
             manifest.version,
@@ -222,10 +223,16 @@ class _Work:
             now,
             manifest.id,
             self._folders.home.path(),
-            tuple(place for place in manifest.holder.waiting if place != self._folders.results.path()),
+            outputs,
             table.digest,
             tuple(files),
+            self._asides(outputs),
         )
+
+    def _asides(self, outputs: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+        """Where results lie aside that this version has not delivered, or has withdrawn."""
+        places = (self._folders.home.elsewhere(waiting.rpartition("/")[0]) for waiting in outputs)
+        return tuple(tuple(asides_in(place)) for place in places)
 
     def _copy_version(self, table: FileTable) -> list[Stored]:
         manifest = table.manifest

@@ -15,6 +15,7 @@ later one of before, has to remove by hand what was delivered in between.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from watersmeet.state.backup.copying import copy_file
 from watersmeet.state.backup.index import BackupIndex, Stored
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.files import Folder
-from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
+from watersmeet.state.folders import ROLLED_BACK, SET_ASIDE, CheckpointFolders, aside_for, asides_in, kind_of_aside
 from watersmeet.state.head import write_head
 from watersmeet.state.lock import LOCK, CheckpointLock
 from watersmeet.state.output_names import stamp_of
@@ -33,7 +34,6 @@ from watersmeet.state.table import table_folders, version_name
 
 THREADS = 4
 SNAPSHOTS, VERSIONS = "state/snapshots", "state/versions"
-SET_ASIDE = "_set-aside"  # readers of a folder pass over names that begin with an underscore
 
 Progress = Callable[[int, int], None]  # bytes that were copied, and of how many
 
@@ -171,27 +171,58 @@ class Delivered:
 
 def delivered_since(index: BackupIndex, near: Folder) -> list[Delivered]:
     """The files that are later than the backup, in the folders that its results were delivered to."""
-    return _found(index, (near.elsewhere(place) for place in _outputs(index)), later=True)
+    return _found(index, outputs_of(index, near), later=True)
 
 
 def withdrawn_since(index: BackupIndex, near: Folder) -> list[Delivered]:
     """The files that were taken out of an output since, though they were delivered before the backup.
 
     A rollback has moved them aside, or a restored backup of before. The checkpoint of this backup counts them as
-    delivered, and never computes them again. Only on disks.
+    delivered, and never computes them again. What lay aside when it was made is not among them, though it may have
+    their numbers: that is of a past which was given up before. Only on disks.
     """
-    asides = []
-    for output in (near.elsewhere(place) for place in _outputs(index)):
-        for name in output.names() if output.local else ():
-            kind, _, number = name.rpartition("-")
-            since = {ROLLED_BACK: index.version, SET_ASIDE: -1}.get(kind)
-            if since is not None and number.isdecimal() and int(number) > since:
-                asides.append(output.sub(name))
+    known = [*index.asides, *(() for _ in index.outputs)]
+    asides = [
+        output.sub(name)
+        for output, before in zip(outputs_of(index, near), known, strict=False)
+        for name in asides_in(output)
+        if name not in before and _is_since(name, index)
+    ]
     return _found(index, asides, later=False)
 
 
-def _outputs(index: BackupIndex) -> list[str]:
-    return [waiting.rpartition("/")[0] for waiting in index.outputs]
+def _is_since(aside: str, index: BackupIndex) -> bool:
+    """Whether a folder may have been made after the backup."""
+    kind = kind_of_aside(aside)
+    return kind is not None and (kind[0] != ROLLED_BACK or kind[1] > index.version)
+
+
+def outputs_of(index: BackupIndex, near: Folder) -> list[Folder]:
+    """The folders that its results were delivered to, near the checkpoint that is made from it.
+
+    Where one is not there any more, and the job was moved as a whole, it is the one that lies as it did.
+    """
+    found = []
+    for place in (waiting.rpartition("/")[0] for waiting in index.outputs):
+        folder = near.elsewhere(place)
+        if folder.local and not folder.is_there:
+            moved = _moved_along(place, index.source, near.path())
+            folder = near.elsewhere(moved) if moved is not None and near.elsewhere(moved).is_there else folder
+        found.append(folder)
+    return found
+
+
+def _moved_along(place: str, source: str, now: str) -> str | None:
+    """Where a place is, if what lay at `source` is at `now`, and both have moved with a folder that they are in.
+
+    >>> _moved_along("/a/job/out", "/a/job/ck", "/b/job2/ck"), _moved_along("/a/job/out", "/a/job/ck", "/b/other")
+    ('/b/job2/out', None)
+    """
+    if not (place.startswith("/") and source.startswith("/")):
+        return None
+    above = os.path.commonpath([place, source])
+    below = os.path.relpath(source, above)
+    return f"{now.removesuffix(below)}{os.path.relpath(place, above)}" if now.endswith(f"/{below}") else None
 
 
 def _found(index: BackupIndex, folders: Iterable[Folder], later: bool) -> list[Delivered]:
@@ -214,7 +245,7 @@ def set_aside(delivered: Sequence[Delivered], index: BackupIndex) -> list[Folder
     """Move these files to folders that readers pass over, beside them."""
     folders = []
     for entry in delivered:
-        aside = entry.folder.sub(f"{SET_ASIDE}-{index.number:08d}")
+        aside = aside_for(entry.folder, SET_ASIDE, f"{index.number:08d}", ())
         aside.make()
         entry.folder.move_out(entry.names, aside)
         sync_files({aside: (), entry.folder: ()})
