@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,43 @@ def test_another_folder_with_other_files(tmp_path: Path) -> None:
     job = begin(tmp_path)
     said = go_on(job, *paths(tmp_path / "next"), folder="next")
     assert "has another path" in said and "where no file lies that was read" in said
+    check(job)
+
+
+@pytest.mark.parametrize("moved", [None, "true"])
+def test_there_and_back_without_times(tmp_path: Path, moved: str | None) -> None:
+    """Files that were read there were read again here, as some others had been read here before."""
+    patient = replace(CASE, window_us=None, lateness_us=100 * SECOND)
+    job = JudgedJob.write(tmp_path, patient, run='durability = "process"')
+    write_streams(CASE, STREAMS, tmp_path / "in", 0, 3)
+    job.finish()
+    (tmp_path / "in").rename(tmp_path / "there")
+    go_on(job, *paths(tmp_path / "there"), folder="there")
+    shutil.copytree(tmp_path / "there", tmp_path / "in", copy_function=shutil.copyfile)
+    if moved is None:
+        refused = job.run_here()
+        assert refused.code == 2 and "moved = true in [streams.A]" in refused.stderr
+    else:
+        job.finish(*(f"streams.{name}.moved={moved}" for name in CASE.streams))
+        job.finish()
+    assert difference(job.answer(), duckdb_answer(patient, STREAMS)) == ""
+
+
+def test_a_new_file_of_the_name_of_one_that_lies_deeper(tmp_path: Path) -> None:
+    """It was taken for that one, and its rows were missing."""
+    job = JudgedJob.write(tmp_path, CASE, run='durability = "process"')
+    text = (tmp_path / "job.toml").read_text()
+    (tmp_path / "job.toml").write_text(text.replace("options = { ", "options = { recursiveFileLookup = true, "))
+    write_streams(CASE, STREAMS, tmp_path / "first", 0, 3)
+    write_streams(CASE, STREAMS, tmp_path / "next", 3, 6)
+    for name in CASE.streams:
+        shutil.copytree(tmp_path / "first" / name, tmp_path / "in" / name / "deeper")
+    job.finish()
+    for name in CASE.streams:
+        shutil.copytree(tmp_path / "in" / name, tmp_path / "copy" / name, copy_function=shutil.copyfile)
+        for number, file in enumerate(sorted((tmp_path / "next" / name).iterdir())):
+            file.rename(tmp_path / "copy" / name / f"{number:05d}.parquet")
+    job.finish(*paths(tmp_path / "copy"), *(f"streams.{name}.moved=true" for name in CASE.streams))
     check(job)
 
 

@@ -39,34 +39,57 @@ class Moved:
         return (*self.same, *self.others)
 
 
-def find_moved(root: SourceRoot, files: Iterable[SourceFile], read: Sequence[Read]) -> Moved:
-    """What of `files`, below `root`, was read elsewhere.
+def find_moved(root: SourceRoot, files: Iterable[SourceFile], read: Sequence[Read], by_name: bool = False) -> Moved:
+    """What of `files`, below `root`, was read elsewhere; with `by_name`, whatever times say.
 
-    Where some that were read lie below `root`, others of the same name are other files.
+    Where some that were read lie below `root`, others of the same name are other files, but for those that were read
+    where such files have been as well: they have gone there, and come back.
 
     >>> root = SourceRoot.of("A", "/new")
     >>> files = [SourceFile(f"/new/{name}", f"/new/{name}", time) for name, time in zip("abc", (5, 6, 7), strict=True)]
-    >>> moved = find_moved(root, files, [("/old/a", 5), ("/old/b", 1)])
-    >>> [file.name for file, _ in moved.same], [file.name for file, _ in moved.others]
+    >>> def names(*read: Read) -> tuple[list[str], list[str]]:
+    ...     moved = find_moved(root, files, read)
+    ...     return [file.name for file, _ in moved.same], [file.name for file, _ in moved.others]
+    >>> names(("/old/a", 5), ("/old/b", 1))
     (['a'], ['b'])
-    >>> moved = find_moved(root, files, [("/old/a", 5), ("/old/b", 1), ("/new/c", 7)])
-    >>> [file.name for file, _ in moved.same], [file.name for file, _ in moved.others]
+    >>> names(("/old/a", 5), ("/old/b", 1), ("/new/c", 7))
     (['a'], [])
+    >>> names(("/old/a", 5), ("/old/b", 1), ("/new/c", 7), ("/old/c", 7))
+    (['a'], ['b'])
     """
-    here = {address for address, _ in read if root.holds(address)}
-    by_name: dict[str, list[Read]] = {}
+    here = {address: time for address, time in read if root.holds(address)}
+    back_from = _places_of_both(root, here, read)
+    named: dict[str, list[Read]] = {}
     for entry in read:
-        by_name.setdefault(entry[0].rpartition("/")[2], []).append(entry)
+        if entry[0] not in here:
+            named.setdefault(entry[0].rpartition("/")[2], []).append(entry)
     same, others = [], []
-    for file in (file for file in files if file.address not in here):
-        below = root.below(file.address)
-        found = [entry for entry in by_name.get(file.name, ()) if entry[0].endswith(f"/{below}")]
+    taken: set[str] = set()
+    # Of two files that may be one that was read, /new/x/a and /new/a for /old/x/a, it is the one that lies deeper.
+    by_depth = sorted((root.below(file.address), file) for file in files if file.address not in here)
+    for below, file in sorted(by_depth, key=lambda entry: -entry[0].count("/")):
+        found = [e for e in named.get(file.name, ()) if e[0].endswith(f"/{below}") and e[0] not in taken]
+        taken.update(address for address, _ in found)
         known = [entry for entry in found if entry[1] == file.modified_us]
         if known:
             same.append((file, known[0]))
-        elif found and not here:
-            others.append((file, found[0]))
+        elif doubtful := [e for e in found if by_name or not here or e[0].removesuffix(below) in back_from]:
+            others.append((file, doubtful[0]))
     return Moved(tuple(same), tuple(others))
+
+
+def _places_of_both(root: SourceRoot, here: Mapping[str, int], read: Iterable[Read]) -> set[str]:
+    """Where files were read that were read below `root` too."""
+    belows: dict[tuple[str, int], list[str]] = {}
+    for address, time in here.items():
+        belows.setdefault((address.rpartition("/")[2], time), []).append(root.below(address))
+    return {
+        address.removesuffix(below)
+        for address, time in read
+        if address not in here
+        for below in belows.get((address.rpartition("/")[2], time), ())
+        if address.endswith(f"/{below}")
+    }
 
 
 def take_along(
@@ -87,7 +110,7 @@ def take_along(
     read, begun = list(files_read.entries(progress)), _begun(progress.intake)
     if all(root.holds(address) or not _is_whole(address) for address, _ in (*read, *begun)):
         return None
-    found = find_moved(root, list_files(root, recursive).files, [*read, *begun])
+    found = find_moved(root, list_files(root, recursive).files, [*read, *begun], by_name=moved is True)
     if found.others and moved is None:
         raise _cannot_tell(root, found)
     if not found.all:
