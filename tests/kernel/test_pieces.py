@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watersmeet.kernel import pieces
@@ -39,6 +39,7 @@ def random_run(rows: int, seed: int, first: int = 0) -> Indexed:
 hashed = st.lists(st.one_of(st.integers(0, HASH_END - 1), st.integers(0, 3), st.just(HASH_END - 1)), max_size=30)
 
 
+@settings(deadline=None)
 @given(st.lists(hashed, max_size=6), st.integers(1, 20))
 def test_every_row_is_in_one_piece_and_every_hash_too(drawn: list[list[int]], rows: int) -> None:
     runs = [run(values, 100 * place) for place, values in enumerate(drawn)]

@@ -29,8 +29,8 @@ def join_pieces(
 ) -> Iterator[pa.RecordBatch]:
     """What `join_step` makes of the rows `new`, in runs for each input, given the rows `kept`, in segments for each.
 
-    `fresh` are rows, in runs for each input, that are met as kept ones are. `after_piece` is called when a piece of the
-    new rows is not needed any more.
+    `fresh` are rows, in runs for each input, that are met as kept ones are. `after_piece` is called whenever new
+    rows that were looked at are not needed for now.
     """
     fresh = fresh or [()] * len(new)
     met = [sum(run.count for run in (*old, *young)) for old, young in zip(kept, fresh, strict=True)]
@@ -38,7 +38,9 @@ def join_pieces(
     if not any(among.new):
         return
     schemas = [entry.state.schema for entry in node.inputs]
-    for within in piece_ranges([run for runs in (*new, *fresh) for run in runs], pieces.JOINED_BYTES):
+    ranges = piece_ranges([run for runs in (*new, *fresh) for run in runs], pieces.JOINED_BYTES)
+    after_piece()
+    for within in ranges:
         rows = [merged(runs, schema, within) for runs, schema in zip(new, schemas, strict=True)]
         if any(batch.num_rows for batch in rows):
             segments = [[*_clipped(runs, within)] for runs in kept]

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.rows import hashes, merge_sorted, rows_between
 from watersmeet.model.bounds import HASH_END
@@ -23,9 +24,10 @@ from watersmeet.model.bounds import HASH_END
 PIECE_BYTES = 32 << 20
 # New rows that are joined at once. What a join makes for each row and key takes some six times that.
 JOINED_BYTES = 8 << 20
-# Hashes of each run that are looked at to find where pieces end; more of them for many pieces.
-SAMPLES = 16
-SAMPLES_A_PIECE = 4
+# Hashes that are looked at to find where pieces end: so many for a piece, but some of each run. Of many runs each is
+# looked at in few places, and in others than the rest: to look at a hash of a file maps a stretch of it.
+SAMPLES_A_PIECE = 8
+SAMPLES_A_RUN = 4
 
 Runs = Sequence[Indexed]
 HashRange = tuple[int, int]
@@ -65,9 +67,10 @@ def piece_ranges(runs: Runs, piece_bytes: int) -> list[HashRange]:
     if wanted < 2:
         return [(0, HASH_END)]
     values, weights = [], []
-    for run, size in zip(runs, sizes, strict=True):
+    each = max(SAMPLES_A_RUN, -(-SAMPLES_A_PIECE * wanted // len(runs)))
+    for place, (run, size) in enumerate(zip(runs, sizes, strict=True)):
         if size:
-            sample = _sample(run, SAMPLES + SAMPLES_A_PIECE * wanted)
+            sample = _sample(run, each, (place + 0.5) / len(runs))
             values.append(sample)
             weights.append(np.full(len(sample), size / len(sample)))
     sampled = np.concatenate(values)
@@ -78,14 +81,13 @@ def piece_ranges(runs: Runs, piece_bytes: int) -> list[HashRange]:
     return [(low, high) for low, high in itertools.pairwise(starts) if low < high]
 
 
-def _sample(run: Indexed, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Hashes of a run at even distances, each the last of as many rows."""
+def _sample(run: Indexed, count: int, shift: float) -> UInt64Array:
+    """Hashes of a run at even distances, the first one a share `shift` of these from its beginning."""
     values = hashes(run.rows)
     first, last = rows_between(values, run.low, run.high)
     count = min(count, last - first)
-    result: np.ndarray[tuple[int], np.dtype[np.uint64]] = values[
-        first - 1 + (np.arange(1, count + 1) * (last - first)) // count
-    ]
+    places = ((np.arange(count) + shift) * ((last - first) / count)).astype(np.int64)
+    result: UInt64Array = values[first + np.minimum(places, last - first - 1)]
     return result
 
 
