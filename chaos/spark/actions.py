@@ -57,6 +57,7 @@ class KillDriver:
         name = "driver killed at any moment"
         world.try_fault(name)
         world.arrive()
+        world.arrive()
         driver = world.start()
         world.wait_for_versions(driver, self.versions)
         driver.wait_until(lambda: False, self.seconds)
@@ -158,11 +159,12 @@ class BackUpWhileRunning:
         world.settle()
         world.arrive()
         world.arrive()
-        driver = world.start()
+        driver = world.start(endless=True)
         there = world.wait_for_versions(driver, self.versions)
         world.command("state", "backup", world.places.checkpoint, backups_of(world))
         check_sound(world)
         under_way = there and driver.alive
+        driver.send(signal.SIGTERM)
         world.finish(driver)
         restore(world)
         if under_way:

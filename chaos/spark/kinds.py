@@ -59,7 +59,7 @@ def draw_terminate(draw: random.Random, shape: Shape) -> actions.Terminate:
 
 
 def draw_kill_driver(draw: random.Random, shape: Shape) -> actions.KillDriver:
-    versions = draw.choice((0, 1, 2, 4))
+    versions = draw.choice((0, 1, 2, 3))
     return actions.KillDriver(versions, draw.uniform(0, 0.6 if versions else 6))
 
 
