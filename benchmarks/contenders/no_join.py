@@ -25,6 +25,7 @@ from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, Cell, from_arrow
 from watersmeet.runtime.spark.executor import JOB_SETTINGS
 from watersmeet.runtime.spark.sources import unite
 from watersmeet.runtime.spark.tasks import Pack
+from watersmeet.state.output_names import Stamp
 
 SLOTS = 2
 
@@ -55,12 +56,12 @@ def run(spark: SparkSession, data: Path, folder: Path) -> StreamingQuery:
     query = wm.sql(QUERY, **{stream: read(spark, data, stream) for stream in STREAMS})
     plan = query.physical()
     context = SourceContext(
-        batch=0,
         placement=Placement(SLOTS, 300),
         watermarks_us=dict.fromkeys(plan.streams),
         times={entry.stream.name: entry.stream.time for entry in plan.query.inputs},
         leaves=plan.leaves,
         port_stage=plan.port_stage,
+        stamp=Stamp(0),
     )
     wanted = {stream: plan.stream_columns(stream) for stream in STREAMS}
     union, layout = unite(plan, {stream: read(spark, data, stream) for stream in STREAMS}, wanted)
