@@ -158,6 +158,30 @@ def test_a_file_that_was_read_in_part(tmp_path: Path, rows: int) -> None:
     assert moved.late() == whole.late()
 
 
+def test_files_read_in_part_that_have_lost_their_times(tmp_path: Path) -> None:
+    """They are read in the order of their times: some were read again with moved = true, or the run never ended."""
+    job = JudgedJob.write(tmp_path, CASE, run='durability = "process"')
+    text = (tmp_path / "job.toml").read_text().replace("options = { maxFilesPerTrigger = 1 }", "")
+    (tmp_path / "job.toml").write_text(text)
+    write_streams(CASE, STREAMS, tmp_path / "in")
+    assert job.start("run.max_batch_rows=7", fault="after-commit:5").code
+    for name in CASE.streams:
+        (tmp_path / "copy" / name).mkdir(parents=True)
+        for number, file in enumerate(sorted((tmp_path / "in" / name).iterdir(), reverse=True)):
+            shutil.copyfile(file, tmp_path / "copy" / name / file.name)
+            os.utime(tmp_path / "copy" / name / file.name, (1_800_000_000 + number,) * 2)
+    refused = job.run_here(*paths(tmp_path / "copy"), *(f"streams.{name}.moved=true" for name in CASE.streams))
+    assert refused.code == 2 and 'stream "A" was read in part, and its files have lost their times' in refused.stderr
+    shutil.rmtree(tmp_path / "copy")
+    shutil.copytree(tmp_path / "in", tmp_path / "copy")
+    job.finish(*paths(tmp_path / "copy"))
+    whole = JudgedJob.write(tmp_path / "whole", CASE)
+    (tmp_path / "whole" / "job.toml").write_text(text)
+    write_streams(CASE, STREAMS, tmp_path / "whole" / "in")
+    whole.finish()
+    assert difference(job.answer(), whole.answer()) == ""
+
+
 def test_on_spark_it_is_told_before_a_jvm_starts(tmp_path: Path) -> None:
     home = tmp_path / "golden"
     shutil.copytree(GOLDENS / "format-3" / "spark-windows", home)  # its notes name the place that it was made in

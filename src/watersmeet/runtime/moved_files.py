@@ -113,6 +113,8 @@ def take_along(
     found = find_moved(root, list_files(root, recursive).files, [*read, *begun], by_name=moved is True)
     if found.others and moved is None:
         raise _cannot_tell(root, found)
+    if found.others and begun:
+        raise _order_is_lost(root, found)
     if not found.all:
         if not any(root.holds(address) for address, _ in (*read, *begun)):
             note(f'stream "{root.stream}" has another path, {root.address}, where no file lies that was read')
@@ -183,6 +185,17 @@ def _at(intake: UnfinishedIntake | None, places: Mapping[str, SourceFile]) -> Un
 
 def _folder_of(found: Moved) -> str:
     return found.all[0][1][0].rpartition("/")[0]
+
+
+def _order_is_lost(root: SourceRoot, found: Moved) -> InputError:
+    """Files are read in the order of their times, and how far was noted down as a place in that order."""
+    file, (former, _) = found.others[0]
+    return InputError(
+        f'stream "{root.stream}" was read in part, and its files have lost their times on the way to another path',
+        detail=f"{file.address} has another time than {former} had: which files were read before cannot be told.",
+        hint="Copy them with their times (cp -p, rsync -t), or let the job come to the end of what it has begun with "
+        "the former path.",
+    )
 
 
 def _cannot_tell(root: SourceRoot, found: Moved) -> InputError:
