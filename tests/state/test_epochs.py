@@ -11,7 +11,7 @@ import pytest
 from watersmeet.errors import ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId, StateName
 from watersmeet.model.segments import Segment
-from watersmeet.state import updates
+from watersmeet.state import applying
 from watersmeet.state.epochs import NOBODY, Holder, TakenOverError, name_of_epoch
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything
@@ -91,7 +91,7 @@ def test_the_former_run_can_commit_nothing_and_is_told_who_came(first: FileTable
 
 def test_claims_do_not_pile_up(first: FileTable, root: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is started again and again; a run that slept through it all sees that its own version has gone."""
-    monkeypatch.setattr(updates, "CLAIMS_KEPT", 3)
+    monkeypatch.setattr(applying, "CLAIMS_KEPT", 3)
     commit(first, 3)
     for start in range(10):
         table = opened(root).claim(holder(f"run {start}"))

@@ -1,9 +1,9 @@
 """Files of a stream that lie elsewhere than when they were read: their folder was moved, or the job has another path.
 
 A file is known by its whole address, so all of a folder that was moved would be new, and every row of it come twice. So
-where none of the files that were read lies below the path of their stream any more, those are looked for that have
-the name and the time of one that was read: they are the same. Where names are the same and times are not, nobody can
-tell, and the user has to (`moved` of the stream).
+where files were read that do not lie below the path of their stream, those are looked for that have the name and the
+time of one of them: they are the same, unless that one is still there and holds other rows. Where names are the same
+and times are not, nobody can tell, and the user has to (`moved` of the stream).
 
 Spark keeps the list itself, and goes on at the same path alone: that is told before it starts, in words.
 """
@@ -11,6 +11,7 @@ Spark keeps the list itself, and goes on at the same path alone: that is told be
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
@@ -23,6 +24,8 @@ from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.spark_notes import SOURCES, list_notes, read_notes
 from watersmeet.state.updates import AdvanceStream
+
+COMPARED_BYTES = 1 << 16
 
 Read = tuple[str, int]  # the address of a file that was read, and the time that it was modified
 
@@ -111,6 +114,8 @@ def take_along(
     if all(root.holds(address) or not _is_whole(address) for address, _ in (*read, *begun)):
         return None
     found = find_moved(root, list_files(root, recursive).files, [*read, *begun], by_name=moved is True)
+    if moved is None:
+        found = replace(found, same=tuple(pair for pair in found.same if not _are_different(*pair)))
     if found.others and moved is None:
         raise _cannot_tell(root, found)
     if found.others and begun:
@@ -128,6 +133,29 @@ def take_along(
     files = tuple((file.address, file.modified_us) for file, (former, _) in found.all if former in known)
     places = {former: file for file, (former, _) in found.all}
     return AdvanceStream(root.stream, None, 0, 0, files, intake=_at(progress.intake, places))
+
+
+def _are_different(file: SourceFile, read: Read) -> bool:
+    """Whether the one that was read is still there, on this machine, and is another: two may share a name and a time.
+
+    Beginnings and ends are compared; the rest is as long.
+    """
+    former = read[0]
+    if not (former.startswith("/") and file.path.startswith("/")):
+        return False
+    try:
+        with open(former, "rb") as one, open(file.path, "rb") as other:
+            size = os.fstat(one.fileno()).st_size
+            if size != os.fstat(other.fileno()).st_size:
+                return True
+            for place in (0, max(0, size - COMPARED_BYTES)):
+                one.seek(place)
+                other.seek(place)
+                if one.read(COMPARED_BYTES) != other.read(COMPARED_BYTES):
+                    return True
+    except OSError:  # it has gone: moved
+        pass
+    return False
 
 
 def refuse_moved_on_spark(roots: Sequence[SourceRoot], spark: Folder) -> None:
