@@ -198,6 +198,7 @@ def formats(home: Path) -> set[str]:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_on_spark_the_source_cuts_and_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     """There a batch takes whole files, and one at least: a limit of a byte is a file of each stream."""
     streams = shuffled(6)

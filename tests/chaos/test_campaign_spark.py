@@ -39,6 +39,7 @@ def test_where_results_go_suits_the_faults_asked_for() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.campaign
 @pytest.mark.timeout(400)
 def test_a_history_on_spark(tmp_path: Path) -> None:
     """A run, one that dies at a point, and one that goes on."""

@@ -48,7 +48,8 @@ def sync_files(files: Mapping[Folder, Iterable[str]], also: Iterable[str] = (), 
     is passed over, as somebody else may be deleting some.
     """
     folders = {folder: list(names) for folder, names in files.items() if folder.durable and folder.local}
-    paths = [*(folder.path(name) for folder, names in folders.items() for name in names), *also]
+    named = (folder.path(name) for folder, names in folders.items() for name in names)
+    paths = dict.fromkeys((*named, *also))  # each once: nobody would wait for the first of two
     with _turn:
         under_way = {path: _begun.pop(path) if path in _begun else _threads().submit(sync_file, path) for path in paths}
     for path, work in under_way.items():
