@@ -15,6 +15,7 @@ import pytest
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.output_names import stamp_of
 from watersmeet.state.table import read_versions
 
 CASE = JoinCase({"A": ("k",), "B": ("k", "m"), "C": ("m",)}, "A.k = B.k AND B.m = C.m", lateness_us=SECOND)
@@ -101,5 +102,34 @@ def test_a_backup_that_a_rollback_went_back_behind(tmp_path: Path, run: str) -> 
     assert "are missing from the output, and do not come again" in said
     said = restore(job, "--set-aside")
     assert "that were delivered before the backup" in said
+    job.finish()
+    check(job)
+
+
+@pytest.mark.parametrize("how", ["an old copy", "restored"])
+def test_a_checkpoint_that_is_older_than_its_results(tmp_path: Path, how: str) -> None:
+    """It knew nothing of them, and delivered their rows a second time, with exit code 0."""
+    job = JudgedJob.write(tmp_path, CASE, run='durability = "process"')
+    write_streams(CASE, STREAMS, tmp_path / "in", 0, 3)
+    job.finish()
+    shutil.copytree(tmp_path / "ck", tmp_path / "old")
+    call(job, "backup", "ck", "backups")
+    write_streams(CASE, STREAMS, tmp_path / "in", 3, 6)
+    job.finish()
+    check(job)
+    if how == "restored":
+        assert "will be there twice" in " ".join(restore(job).split())
+    else:
+        shutil.rmtree(tmp_path / "ck")
+        (tmp_path / "old").rename(tmp_path / "ck")
+    refused = job.run_here()
+    assert refused.code == 2
+    assert "holds results that the checkpoint knows nothing of" in refused.stderr
+    check(job)
+    for path in [*(tmp_path / "out").glob("*.parquet"), *(tmp_path / "late").glob("*.parquet")]:
+        stamp = stamp_of(path.name)
+        assert stamp is not None and stamp.delivery is not None
+        if stamp.delivery >= head(job).next_delivery:
+            path.unlink()
     job.finish()
     check(job)

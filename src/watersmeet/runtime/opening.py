@@ -148,6 +148,7 @@ def _take(
     former, name = table.manifest.holder, table.manifest.id or new_name()
     outputs = outputs.of_checkpoint(name)
     outputs.refuse_results_of_others(own_unnamed=not table.manifest.id or table.manifest.named_at > 0)
+    outputs.refuse_results_of_later(table.manifest.next_delivery, lambda: _newest(folders).next_delivery)
     # Where something was left elsewhere stays known until it is deleted there, or it could be delivered from there too.
     left = outputs.left_elsewhere(table.manifest, folders.home)
     table = table.claim(
@@ -162,6 +163,12 @@ def _take(
     if former.epoch and not locked:  # no lock says whether that run is still alive
         note(f"took over the checkpoint from {former}; if that run is still alive, it will stop")
     return table, chosen
+
+
+def _newest(folders: CheckpointFolders) -> Manifest:
+    table = FileTable.open(folders.state)
+    assert table is not None, "it was there before"
+    return table.manifest
 
 
 def _check_steps(query: Query, settings: RunSettings, manifest: Manifest) -> None:

@@ -15,7 +15,7 @@ the names of the files, and taken from there (`adopt`).
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from watersmeet.runtime.stages.task import ResultWriter
 from watersmeet.state.backup.copying import copy_file
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
-from watersmeet.state.output_names import is_marked, stamp_of
+from watersmeet.state.output_names import delivery_of, is_marked, stamp_of
 from watersmeet.state.syncing import sync_files
 
 # Readers of a folder of parquet files pass over names that begin with an underscore.
@@ -131,6 +131,23 @@ class Outputs:
             if others:
                 raise _results_of_others(folder, "results" if waiting == self.waiting else "late rows", others)
 
+    def refuse_results_of_later(self, known: int, look_again: Callable[[], int]) -> None:
+        """Raise `JobError` if there are files of this checkpoint that it knows nothing of: it is older than they are.
+
+        It was restored, or has lost its last versions, and would deliver their rows a second time. `known` is the
+        number of its next delivery; `look_again` is asked for the one that it has come to since the files were listed,
+        as another run may be at work.
+        """
+        if self.existing == APPEND:
+            return
+        for folder, waiting in self._places:
+            numbers = {name: delivery_of(name, self.owner) for name in folder.names()}
+            if max(numbers.values(), default=-1) >= known:
+                known = look_again()
+                later = [name for name, number in numbers.items() if number >= known]
+                if later:
+                    raise _results_of_later(folder, "results" if waiting == self.waiting else "late rows", later)
+
     def find_waiting(self, deliveries: Iterable[Delivery]) -> dict[Folder, list[str]]:
         """Where the files of these deliveries are that still wait.
 
@@ -207,6 +224,17 @@ def _nowhere_to_go(folder: Folder, name: str) -> JobError:
         "what the run before has left to be delivered has nowhere to go",
         detail=f"{folder.path(name)} was committed and not delivered, and this run has no folder for such files.",
         hint="Run it once more with the [sink] that it had, or name a folder; then change it.",
+    )
+
+
+def _results_of_later(folder: Folder, what: str, later: Sequence[str]) -> JobError:
+    files = "1 file" if len(later) == 1 else f"{len(later):,} files"
+    return JobError(
+        f'the folder for {what} holds {what} that the checkpoint knows nothing of: "{folder.path()}"',
+        detail=f"{files} there, such as {later[0]}, came from it when it was further on than it is now. It was "
+        "restored from a backup, or its last versions are missing; their rows would be there twice.",
+        hint="Move them elsewhere, as watersmeet state restore --set-aside does. To have them twice on purpose: "
+        'existing = "append" in [sink], or the option of that name.',
     )
 
 

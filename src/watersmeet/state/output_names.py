@@ -106,6 +106,17 @@ def is_marked(name: str, owner: str) -> bool:
     return bool(owner) and f"-{owner}-e" in name
 
 
+def delivery_of(name: str, owner: str) -> int:
+    """The number of the delivery in a name of this checkpoint's; -1 if there is none, or it is of another. As quick.
+
+    >>> delivery_of(late_name("a-d5", Stamp(7, 9, "0123456789ab", 1)), "0123456789ab")
+    9
+    """
+    before, mark, _ = name.partition(f"-{owner}-e") if owner else ("", "", "")
+    number = before.rpartition("-d")[2]
+    return int(number) if mark and number.isdecimal() else -1
+
+
 def stamp_of(name: str) -> Stamp | None:
     """What the name of a delivered file says of it; None if it is none of ours.
 
