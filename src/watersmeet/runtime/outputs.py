@@ -129,7 +129,7 @@ class Outputs:
                 and stamp.owner not in own
             ]
             if others:
-                raise _results_of_others(folder, "results" if waiting == self.waiting else "late rows", others)
+                raise _results_of_others(folder, self._what(waiting), others)
 
     def refuse_results_of_later(self, known: int, look_again: Callable[[], int]) -> None:
         """Raise `JobError` if there are files of this checkpoint that it knows nothing of: it is older than they are.
@@ -146,7 +146,11 @@ class Outputs:
                 known = look_again()
                 later = [name for name, number in numbers.items() if number >= known]
                 if later:
-                    raise _results_of_later(folder, "results" if waiting == self.waiting else "late rows", later)
+                    raise _results_of_later(folder, self._what(waiting), later)
+
+    def _what(self, waiting: Folder) -> str:
+        """What waits there, for people."""
+        return "results" if waiting == self.waiting else "late rows"
 
     def find_waiting(self, deliveries: Iterable[Delivery]) -> dict[Folder, list[str]]:
         """Where the files of these deliveries are that still wait.
@@ -227,11 +231,14 @@ def _nowhere_to_go(folder: Folder, name: str) -> JobError:
     )
 
 
+def _files(some: Sequence[object]) -> str:
+    return "1 file" if len(some) == 1 else f"{len(some):,} files"
+
+
 def _results_of_later(folder: Folder, what: str, later: Sequence[str]) -> JobError:
-    files = "1 file" if len(later) == 1 else f"{len(later):,} files"
     return JobError(
         f'the folder for {what} holds {what} that the checkpoint knows nothing of: "{folder.path()}"',
-        detail=f"{files} there, such as {later[0]}, came from it when it was further on than it is now. It was "
+        detail=f"{_files(later)} there, such as {later[0]}, came from it when it was further on than it is now. It was "
         "restored from a backup, or its last versions are missing; their rows would be there twice.",
         hint="Move them elsewhere, as watersmeet state restore --set-aside does. To have them twice on purpose: "
         'existing = "append" in [sink], or the option of that name.',
@@ -241,11 +248,10 @@ def _results_of_later(folder: Folder, what: str, later: Sequence[str]) -> JobErr
 def _results_of_others(folder: Folder, what: str, others: Sequence[tuple[str, str]]) -> JobError:
     name, owner = others[0]
     whose = f"checkpoint {owner}" if owner else "a checkpoint of an earlier release"
-    files = "1 file" if len(others) == 1 else f"{len(others):,} files"
     return JobError(
         f'the folder for {what} holds {what} of another checkpoint: "{folder.path()}"',
-        detail=f"{files} there, such as {name}, came from {whose}. This run would add its own to them, and what both "
-        "have computed would be there twice.",
+        detail=f"{_files(others)} there, such as {name}, came from {whose}. This run would add its own to them, and "
+        "what both have computed would be there twice.",
         hint="Name another folder, go on with that checkpoint, or remove its files. To add to them on purpose: "
         'existing = "append" in [sink], or the option of that name.',
     )
