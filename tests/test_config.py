@@ -303,7 +303,7 @@ def with_stream(line: str) -> str:
         pytest.param(
             MINIMAL + "[[adapt.force]]\nat_batch = 1",
             "the entry of [[adapt.force]] for batch 1 forces nothing",
-            "one or more of cut, spill, spill_share, merge",
+            "one or more of cut, plan, spill, spill_share, merge",
             id="forces nothing",
         ),
         pytest.param(

@@ -18,10 +18,11 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from strategies import Case, cases, contract_settings, counted
+from strategies import Case, all_plans, cases, contract_settings, counted
 from test_contract import tuned
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import (
+    ChangePlan,
     CloseLive,
     CutGroup,
     Decision,
@@ -31,6 +32,7 @@ from watersmeet.adapt.decisions import (
     UniteParts,
 )
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.policies.migrate import BY
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.kernel.rows import hashes
 from watersmeet.lang.binder import bind
@@ -58,6 +60,7 @@ class DecideAnything:
 
     random: Random
     often: float
+    plans: tuple[str, ...] = ()  # to go over to
 
     moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
@@ -65,9 +68,12 @@ class DecideAnything:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         if self.random.random() < self.often / 3:
             yield from self._cuts(outlook)
-        if outlook.moment is Moment.END:
+        if outlook.moment in (Moment.END, Moment.DRAIN):
             yield from self._some_that_owe(outlook)
             return
+        if self.plans and outlook.moment is not Moment.AFTER_BATCH and self.random.random() < self.often / 2:
+            by = self.random.choice(BY)
+            yield ChangePlan(self.random.choice(self.plans), by, outlook.next_batch, "drawn")
         yield SpillGroups(tuple(self._groups(outlook)), "drawn")
         if self.random.random() < self.often / 2:
             yield CloseLive(tuple(self._groups(outlook)), "drawn")
@@ -127,8 +133,13 @@ def _groups_of(outlook: Outlook, node: Node) -> int:
     return outlook.placement.of(node.partitioning).groups
 
 
-def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple[Any, ...]]:
-    """Run the case batch by batch, with cuts, spills and merges of any groups whenever there may be, then drain."""
+def run_with_schedule(
+    case: Case, random: Random, often: float, plans: tuple[str, ...] = ()
+) -> Counter[tuple[Any, ...]]:
+    """Run the case batch by batch, with cuts, spills and merges of any groups whenever there may be, then drain.
+
+    With `plans`, it goes over from one to the other.
+    """
     note(case.text)
     streams = {
         name: Stream(name, normal_schema(stream.schema), "ts", case.lateness[name])
@@ -138,7 +149,7 @@ def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple
     plan = lay_out(query, choose_plan(query, case.plan).tree, lineage=random.random() < 0.5)
     results = MemoryResults()
     checkpoint = in_memory(query, plan.spec, Placement(case.slots, case.groups))
-    controller = Controller(plan, checkpoint.manifest, policies=(DecideAnything(random, often),))
+    controller = Controller(plan, checkpoint.manifest, policies=(DecideAnything(random, often, plans),))
     run = LocalRun(plan, checkpoint, results, controller=controller)
     for batch in case.batches:
         pulled = {}
@@ -154,11 +165,11 @@ def run_with_schedule(case: Case, random: Random, often: float) -> Counter[tuple
     rounds = 0
     while run.driver.drain_step(ended=True):
         rounds += 1
-        most = max(run.manifest.placement.of(node.partitioning).groups for node in plan.operators.values())
-        assert rounds <= 50 * len(plan.operators) * most, "a merge emits what is owed"
+        most = max(run.manifest.placement.of(node.partitioning).groups for node in run.plan.operators.values())
+        assert rounds <= 50 * len(run.plan.operators) * most, "a merge emits what is owed"
     check_counts(run)
     run.close()
-    assert not controller.owes(run.manifest)
+    assert not run.controller.owes(run.manifest)
     return counted(pa.Table.from_batches(results.pop(), schema=query.output_schema))
 
 
@@ -175,6 +186,14 @@ def check_counts(run: LocalRun) -> None:
 def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     with tuned(case):
         rows = run_with_schedule(case, random, often)
+    assert rows == case.answer().rows
+
+
+@contract_settings(250)
+@given(cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.2, 0.6, 1.0]))
+def test_changes_of_the_plan_change_nothing(case: Case, random: Random, often: float) -> None:
+    with tuned(case):
+        rows = run_with_schedule(case, random, often, tuple(all_plans(case)))
     assert rows == case.answer().rows
 
 

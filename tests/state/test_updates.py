@@ -62,6 +62,7 @@ from watersmeet.state.updates import (
     SetPlacement,
     SetRetention,
     SetTracks,
+    SwitchPlan,
     Update,
     update_from_json,
     update_to_json,
@@ -115,6 +116,12 @@ EXAMPLES: tuple[Update, ...] = (
                 7,
             ),
         )
+    ),
+    SwitchPlan(
+        Track(PlanSpec(Join((Leaf("A"), Leaf("B"))), (JoinSpec(((1,), (0,))),)), "why", since_batch=3, asked="mjoin"),
+        (StateName("B@B.k#1"),),
+        (STATE,),
+        (J1,),
     ),
     Rename({STATE: StateName("A@A.k#2")}, {J1: OperatorName("A*B#2")}),
     AddSegment(segment("n")),

@@ -35,6 +35,10 @@ class Controller:
         self.ledgers = Ledgers(plan)
         self.policies = policies_for(self.settings) if policies is None else policies
 
+    def follow(self, plan: PhysicalPlan, manifest: Manifest) -> Controller:
+        """One that decides for another track, by the same policies."""
+        return Controller(plan, manifest, self.settings, self.policies)
+
     @property
     def watched(self) -> bool:
         """Whether tasks keep statistics of groups: a policy may have to choose by them."""

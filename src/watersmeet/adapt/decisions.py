@@ -89,7 +89,38 @@ class UniteParts:
     parts: tuple[SegmentId, ...]
 
 
-Decision = SpillGroups | CutGroup | CannotSpill | MergeGroup | MergeGenerations | CloseLive | ExpectResults | UniteParts
+@dataclass(frozen=True)
+class ChangePlan:
+    """Go over to another plan, by one of the ways of `policies/migrate/`, before batch `before_batch`."""
+
+    plan: str  # as a setting has it
+    by: str
+    before_batch: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class MigrationAbandoned:
+    """A change of the plan came to nothing, and the former plan goes on."""
+
+    plan: str
+    by: str
+    before_batch: int
+    reason: str
+
+
+Decision = (
+    ChangePlan
+    | MigrationAbandoned
+    | SpillGroups
+    | CutGroup
+    | CannotSpill
+    | MergeGroup
+    | MergeGenerations
+    | CloseLive
+    | ExpectResults
+    | UniteParts
+)
 
 # What users are shown; the others are means to the end of these.
 SHOWN = (SpillGroups, CutGroup, CannotSpill, MergeGroup, MergeGenerations)

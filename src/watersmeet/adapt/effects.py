@@ -11,12 +11,14 @@ import numpy as np
 from watersmeet.adapt.decisions import (
     SHOWN,
     CannotSpill,
+    ChangePlan,
     CloseLive,
     CutGroup,
     Decision,
     ExpectResults,
     MergeGenerations,
     MergeGroup,
+    MigrationAbandoned,
     SpillGroups,
     UniteParts,
     Work,
@@ -40,6 +42,7 @@ class Effects:
 
     updates: tuple[Update, ...] = ()
     cuts: tuple[CutGroup, ...] = ()  # to be committed with them, the last groups first
+    change: ChangePlan | None = None  # of the plan; nothing else goes with it
     work: Work = Work()  # noqa: RUF009 - frozen and empty
     shown: tuple[dict[str, object], ...] = ()
 
@@ -53,10 +56,13 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
 
     Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
     something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
+    After cuts, and before all else, comes a change of the plan, the first that was asked for.
     """
     decisions = list(decisions)
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
         return [cuts[key] for key in sorted(cuts, reverse=True)]
+    if changes := [decision for decision in decisions if isinstance(decision, ChangePlan)]:
+        return [changes[0]]
     merged: dict[GroupKey, MergeGroup] = {}
     others: list[Decision] = []
     for decision in decisions:
@@ -96,10 +102,13 @@ def effects_of(
     partial_merges: list[MergeGenerations] = []
     unites: list[UniteParts] = []
     cuts: list[CutGroup] = []
+    change: ChangePlan | None = None
     for decision in decisions:
         match decision:
             case CutGroup():
                 cuts.append(decision)
+            case ChangePlan():
+                change = decision
             case SpillGroups(groups) | CloseLive(groups):
                 closing += groups
             case MergeGroup(operator, group):
@@ -112,7 +121,7 @@ def effects_of(
                 unites.append(decision)
             case ExpectResults(operator, results):
                 learned = replace(learned, expected=(operator, results))
-            case CannotSpill():
+            case CannotSpill() | MigrationAbandoned():
                 pass
     updates: list[Update] = list(close(closing, plan, manifest, ledgers))
     closed = bool(updates)
@@ -125,7 +134,7 @@ def effects_of(
     if any(isinstance(decision, ExpectResults) for decision in decisions):
         updates.append(Learn(learned))
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
-    return Effects(tuple(updates), tuple(cuts), work, tuple(shown))
+    return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown))
 
 
 def close(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from watersmeet.adapt.policies.migrate import AUTO, BY, find_road
 from watersmeet.adapt.policies.spill import SPILL_POLICIES, find_spill_policy
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.ids import Label
@@ -19,14 +20,14 @@ DEFAULT_POLICY = SPILL_POLICIES[0][0]
 SHARE = 0.3
 FLUSH_SHARE = 0.05  # of adaptive-global-flush
 LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
-STEP_KEYS = ("at_batch", "cut", "spill", "spill_share", "merge")
+STEP_KEYS = ("at_batch", "cut", "plan", "by", "spill", "spill_share", "merge")
 
 
 @dataclass(frozen=True)
 class ForcedStep:
-    """Cuts, spills and merges that take place before batch `at_batch`, or in it, whatever policies say.
+    """Cuts, another plan, spills and merges that take place before batch `at_batch`, or in it, whatever policies say.
 
-    Cuts come first: the groups to spill and to merge have the numbers that they have after them.
+    Cuts come first, then the plan: the groups to spill and to merge are those that there are after both.
     """
 
     at_batch: int
@@ -34,6 +35,8 @@ class ForcedStep:
     spill_share: float | None = None
     merge: tuple[LabelledGroup, ...] = ()
     cut: tuple[LabelledGroup, ...] = ()
+    plan: str | None = None
+    by: str = AUTO  # the way to that plan
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
     """An entry of `[[adapt.force]]`.
 
     >>> parse_step({"at_batch": 5, "spill": ["J1:17", "J2:3"]})
-    ForcedStep(at_batch=5, spill=(('J1', 17), ('J2', 3)), spill_share=None, merge=(), cut=())
+    ForcedStep(at_batch=5, spill=(('J1', 17), ('J2', 3)), spill_share=None, merge=(), cut=(), plan=None, by='auto')
     """
     for key in data:
         if key not in STEP_KEYS:
@@ -95,17 +98,27 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
     share = data.get("spill_share")
     if share is not None and (isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1):
         raise JobError(f'"spill_share" in [[adapt.force]] is {share!r}', detail="It is a share: above 0, at most 1.")
-    if not data.keys() - {"at_batch"}:
+    if not data.keys() - {"at_batch", "by"}:
         raise JobError(
             f"the entry of [[adapt.force]] for batch {batch} forces nothing",
-            hint=f"Give it one or more of {', '.join(key for key in STEP_KEYS if key != 'at_batch')}.",
+            hint=f"Give it one or more of {', '.join(key for key in STEP_KEYS if key not in ('at_batch', 'by'))}.",
         )
+    plan, by = data.get("plan"), data.get("by", AUTO)
+    if plan is not None and not isinstance(plan, str):
+        raise JobError(f'"plan" in [[adapt.force]] is {plan!r}', detail='It is text such as "((A B) C)" or "mjoin".')
+    if plan is None and "by" in data:
+        raise JobError('"by" in [[adapt.force]] goes with "plan"', detail="It says how that plan is come to.")
+    if not isinstance(by, str):
+        raise JobError(f'"by" in [[adapt.force]] is {by!r}', detail=f"It is one of {', '.join(BY)}.")
+    find_road(by)
     return ForcedStep(
         batch,
         _groups(data.get("spill", []), "spill"),
         None if share is None else float(share),
         _groups(data.get("merge", []), "merge"),
         _groups(data.get("cut", []), "cut"),
+        plan,
+        by,
     )
 
 

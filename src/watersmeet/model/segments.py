@@ -137,6 +137,10 @@ class Segment:
         name = _part_name(self.file, generation, part)
         return replace(self, id=name, part_of=self.file, groups=part, generation=generation, tier="cold")
 
+    def reopened(self, groups: tuple[GroupRange, ...]) -> Segment:
+        """The entry for `groups` of the file as active rows of live generations."""
+        return replace(self, id=self.file, part_of=NO_SEGMENT, groups=groups, generation=LIVE, tier="active")
+
     def count_of(self, group: int) -> tuple[int, int] | None:
         """The rows and distinct keys that the file was written with in a group; None where they were not counted."""
         place = self._place(group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from watersmeet.model.ids import Label
-from watersmeet.plan.physical import Exchange, Node, State
+from watersmeet.plan.physical import Exchange, Feed, Node, State
 
 
 @dataclass(frozen=True)
@@ -43,3 +43,7 @@ class FragmentStage:
     @property
     def meetings(self) -> tuple[tuple[State, ...], ...]:
         return tuple(tuple(entry.state for entry in node.inputs) for node in self.nodes)
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        return tuple(Feed(e.source, (e.state,), node.name, True) for node in self.nodes for e in node.inputs)

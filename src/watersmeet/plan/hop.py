@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from watersmeet.model.expressions import Expr
 from watersmeet.model.ids import Label, OperatorName
-from watersmeet.plan.physical import Exchange, Node, Source, State
+from watersmeet.plan.physical import Exchange, Feed, Node, Source, State
 
 
 @dataclass(frozen=True)
@@ -105,3 +105,8 @@ class HopStage:
     def meetings(self) -> tuple[tuple[State, ...], ...]:
         states = tuple(state for entry in self.node.inputs for state in entry.states)
         return (states,) if self.hop == 0 else ()
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        inputs = self.node.inputs if self.hop == 0 else ()
+        return tuple(Feed(entry.source, entry.states, self.node.name, False) for entry in inputs)

@@ -146,6 +146,19 @@ class Exchange:
     meets: State | None = None
 
 
+@dataclass(frozen=True)
+class Feed:
+    """Where the rows of an input of a join come from, and the states that keep them.
+
+    `reads_kept`: what the join needs of them can be read from a state, so that rows which are kept need not be sent.
+    """
+
+    source: Source
+    states: tuple[State, ...]
+    join: OperatorName
+    reads_kept: bool
+
+
 class Stage(Protocol):
     """What every kind of stage has."""
 
@@ -176,6 +189,10 @@ class Stage(Protocol):
     @property
     def meetings(self) -> tuple[tuple[State, ...], ...]:
         """The states whose rows meet each other, for each join that begins here."""
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """The inputs of each join that begins here."""
 
     @property
     def title(self) -> Label:

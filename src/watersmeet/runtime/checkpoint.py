@@ -180,12 +180,13 @@ def first_manifest(
     holder: Holder = NOBODY,
     name: str | None = None,
     retention: Retention = Retention(),  # noqa: B008 - frozen
+    asked: str = "",
 ) -> Manifest:
     """Version 0 of a run, of a checkpoint of this name, or of a new one."""
     decision = {"decision": "plan", "plan": str(spec.tree), "reason": why, "version": 0}
     decisions = (decision,) if why else ()
     segments = SegmentTable.of()
-    tracks, own_name = (Track(spec, why),), name or new_name()
+    tracks, own_name = (Track(spec, why, asked=asked),), name or new_name()
     return Manifest(
         0,
         identify(query),

@@ -17,7 +17,7 @@ from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
-from watersmeet.plan.physical import LeafPort, PhysicalPlan, Stage
+from watersmeet.plan.physical import LeafPort, PhysicalPlan, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledgers
@@ -62,6 +62,18 @@ class SourceContext:
 
 
 @dataclass(frozen=True)
+class Seeds:
+    """For tasks that make the states of a plan which is to take over, and emit nothing.
+
+    `given` are segments of states that the plan takes from another: their rows are new to its joins, and are kept
+    already. Of all joins only `joins` are needed.
+    """
+
+    given: Mapping[StateName, tuple[Segment, ...]]
+    joins: frozenset[OperatorName]
+
+
+@dataclass(frozen=True)
 class StageContext:
     """What a task of one stage is told."""
 
@@ -78,6 +90,15 @@ class StageContext:
     watched: Mapping[OperatorName, Bounds] = field(default_factory=dict)  # whose groups statistics are kept of
     lineage: Mapping[str, OperatorName] = field(default_factory=dict)  # by field, the join whose hash it is
     query: Query | None = None  # for a stage that emits results
+    seeds: Seeds | None = None  # None: for a batch or a round
+
+    def is_given(self, state: State) -> bool:
+        """Whether a state is taken from another plan, as it is."""
+        return self.seeds is not None and state.name in self.seeds.given
+
+    def runs(self, join: OperatorName) -> bool:
+        """Whether anybody needs the results of a join."""
+        return self.seeds is None or join in self.seeds.joins
 
 
 @dataclass(frozen=True)

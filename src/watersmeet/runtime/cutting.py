@@ -5,7 +5,7 @@ Reads the files that have rows of the group, and changes nothing: what is found 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from watersmeet.adapt.decisions import CutGroup
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.rows import hashes
-from watersmeet.model.ids import SegmentId, StateName
-from watersmeet.model.segments import Segment
+from watersmeet.model.ids import SegmentId
 from watersmeet.plan.physical import Node, PhysicalPlan
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_files import Segments
@@ -27,7 +26,7 @@ def count_cut(cut: CutGroup, plan: PhysicalPlan, manifest: Manifest, segments: S
     """The update that cuts a group in two, in all states of the plan that are hashed on its partitioning."""
     states = tuple(name for name, state in plan.states.items() if state.partitioning == cut.partitioning)
     begin = manifest.placement.of(cut.partitioning).bounds.hash_start(cut.group)
-    files = {entry.file: entry for state in states for entry in _entries(manifest, state)}
+    files = {entry.file: entry for state in states for entry in manifest.segments.of_state(state)}
     first = {
         file: _count(segments.read(entry), begin, cut.at_hash)
         for file, entry in files.items()
@@ -36,12 +35,6 @@ def count_cut(cut: CutGroup, plan: PhysicalPlan, manifest: Manifest, segments: S
     operators = [node for node in plan.operators.values() if node.partitioning == cut.partitioning]
     shares = {node.name: _share(node, cut.group, manifest, first) for node in operators}
     return CutRange(cut.partitioning, cut.group, cut.at_hash, states, first, shares)
-
-
-def _entries(manifest: Manifest, state: StateName) -> Iterator[Segment]:
-    yield from manifest.segments.active(state).entries.values()
-    for bucket in manifest.segments.cold(state).values():
-        yield from bucket.entries.values()
 
 
 def _count(pieces: Sequence[Indexed], begin: int, end: int) -> tuple[int, int]:

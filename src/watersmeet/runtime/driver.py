@@ -18,12 +18,20 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from watersmeet import faults
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import Decision, Work, for_people
+from watersmeet.adapt.decisions import ChangePlan, Decision, MigrationAbandoned, Work, for_people, to_json
 from watersmeet.adapt.effects import Effects
 from watersmeet.adapt.outlook import Moment
+from watersmeet.adapt.policies.migrate import find_road
+from watersmeet.errors import InternalError, ResourceError
 from watersmeet.model.ids import DeliveryId
 from watersmeet.model.stretches import Stretch
+from watersmeet.optimize.choose import choose_plan
+from watersmeet.optimize.query_graph import Statistics
+from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.matching import match_plans
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.query import Query
+from watersmeet.plan.spec import PlanSpec, spec_of
 from watersmeet.runtime.ahead import AheadNotes, TimesToFind, take_limits
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
@@ -33,13 +41,28 @@ from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
+from watersmeet.runtime.seeding import Seeding
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.manifest import Delivery, Manifest, Track
 from watersmeet.state.table import AtVersion
-from watersmeet.state.updates import Learn, MarkDelivered, Update
+from watersmeet.state.updates import AddSegment, Learn, MarkDelivered, RecordDecision, SwitchPlan, Update
 
 SourceT = TypeVar("SourceT", contravariant=True)
 Deliver = Callable[[Delivery], Sequence[Folder] | None]  # the folders, if any, that its files have come to
+
+
+# The spec of a plan that a setting names, by what a manifest has measured, with lineage or not; and why it is that one.
+MakeSpec = Callable[[str, Manifest, bool], tuple[PlanSpec, str]]
+
+
+def _by_standard_costs(query: Query) -> MakeSpec:
+    """For runs that nobody has told what this machine is like."""
+
+    def make_spec(plan: str, manifest: Manifest, lineage: bool) -> tuple[PlanSpec, str]:
+        chosen = choose_plan(query, plan, Statistics(measured=manifest.measured))
+        return spec_of(query, chosen.tree, chosen.orders, lineage), chosen.reason
+
+    return make_spec
 
 
 class Executor(Protocol[SourceT]):
@@ -50,6 +73,9 @@ class Executor(Protocol[SourceT]):
 
         What the reports name is on disk when it returns, or handed to `Checkpoint.sync_first`.
         """
+
+    def make_states(self, seeding: Seeding) -> list[TaskReport]:
+        """Make the states of a plan that is to take over. The same holds of what the reports name."""
 
     def find_stretches(self, look: TimesToFind, source: SourceT) -> list[Stretch]:
         """The stretches of time that have rows in `source`, in any order and in parts."""
@@ -66,8 +92,13 @@ class Driver(Generic[SourceT]):
         report: Report = silent,
         clock: Clock | None = None,
         gatherer: Gatherer | None = None,
+        make_spec: MakeSpec | None = None,
+        asked_plan: str | None = None,
     ) -> None:
+        """`asked_plan`: what the run is to change its plan to before it does anything else."""
         self.plan = plan
+        self._make_spec = make_spec or _by_standard_costs(plan.query)
+        self._asked_plan = asked_plan
         self.checkpoint = checkpoint
         self.controller = controller
         self.turn = threading.RLock()  # held by whoever works: a batch, or a round
@@ -95,6 +126,7 @@ class Driver(Generic[SourceT]):
         """Report the start, and deliver what an earlier run may not have delivered."""
         self._report(StartEvent(self.plan.tree).to_json(self._clock.utc_us()))
         self.deliver_pending()
+        self._change_as_asked()
 
     def deliver_pending(self, at_end: bool = False) -> None:
         """Deliver everything that is committed and not known to be delivered, the oldest first.
@@ -131,6 +163,7 @@ class Driver(Generic[SourceT]):
         """Join one batch, commit and deliver it."""
         with self.turn:
             self.deliver_pending()
+            self._change_as_asked()
             started = self._clock.now()
             self._began = started if self._began is None else self._began
             work = self._decide(Moment.BEFORE_BATCH)
@@ -190,11 +223,13 @@ class Driver(Generic[SourceT]):
     # --- the steps ---------------------------------------------------------------------------------------------------
 
     def _decide(self, moment: Moment) -> Work:
-        """Ask, and carry out; ask again where groups were cut, since nothing else goes with that."""
+        """Ask, and carry out; ask again where groups were cut or the plan was changed: nothing else goes with that."""
         while True:
             effects = self._ask(moment)
             work = self._carry_out(effects)
-            if not effects.cuts:
+            if effects.change is not None:
+                self._change_plan(effects.change)
+            elif not effects.cuts:
                 return work
 
     def _ask(self, moment: Moment) -> Effects:
@@ -211,6 +246,70 @@ class Driver(Generic[SourceT]):
             self._learned = replace(self.manifest.learned, batch_seconds=self._learned.batch_seconds)
         self._told += effects.shown
         return effects.work
+
+    # --- another plan ------------------------------------------------------------------------------------------------
+
+    def migrate(self, plan: str, by: str, reason: str) -> Mapping[str, Any]:
+        """Change the plan, now; the decision, as users are shown it."""
+        with self.turn:
+            self.deliver_pending()
+            return self._change_plan(ChangePlan(plan, by, self.manifest.last_batch + 1, reason))
+
+    def _change_as_asked(self) -> None:
+        """Change to the plan that the settings of the run name, where its checkpoint has another."""
+        with self.turn:
+            if self._asked_plan is not None:
+                plan, self._asked_plan = self._asked_plan, None
+                self._change_plan(ChangePlan(plan, "auto", self.manifest.last_batch + 1, "the settings say so"), plan)
+
+    def _change_plan(self, change: ChangePlan, asked: str | None = None) -> Mapping[str, Any]:
+        """Go over to another plan by moving state, between two batches.
+
+        First all that is owed is emitted: then every group has one generation, and what each state holds is all that
+        it should. So the states that both plans have can be taken over, and the others made from them; all rows of a
+        group are one generation of the new plan too, for no result among them is missing. One commit switches.
+        """
+        started, road = self._clock.now(), find_road(change.by)
+        former, before = self.plan, self.manifest.answering
+        spec, why = self._make_spec(change.plan, self.manifest, self.controller.watched)
+        plan = lay_out_spec(former.query, spec)
+        matching = match_plans(former, plan)
+        told = {**to_json(change), "by": road, "from": former.tree, "plan": plan.tree}
+        try:
+            faults.reach("before-migration")
+            self.drain(ended=False)
+            if self.controller.owes(self.manifest):
+                raise InternalError("results are owed after all of them were to be emitted")
+            seeding = Seeding(plan, self.manifest, matching)
+            tasks = self._executor.make_states(seeding) if matching.made and self.manifest.segments else []
+        except ResourceError as error:
+            abandoned = MigrationAbandoned(plan.tree, road, change.before_batch, f"{change.reason}: {error.primary}")
+            self._commit([RecordDecision(to_json(abandoned))])
+            self._told.append(self.manifest.decisions[-1])
+            return self._told[-1]
+        added = [segment for task in tasks for segment in task.added]
+        told |= {
+            "states_kept": len(matching.kept),
+            "states_made": len(matching.made),
+            "rows_made": sum(segment.rows for segment in added),
+            "seconds": round(self._clock.now() - started, 6),
+        }
+        since = self.manifest.last_batch + 1
+        track = Track(spec, why, since_batch=since, asked=before.asked if asked is None else asked)
+        reopened = [state for state in matching.kept if former.operator_of.get(state) not in matching.operators]
+        switch = SwitchPlan(track, matching.dropped, tuple(reopened), tuple(sorted(matching.operators)))
+        faults.reach("before-switch")
+        self._learned = replace(self._learned, expected=None)
+        self._commit([switch, *map(AddSegment, added), RecordDecision(told)])
+        faults.reach("after-switch")
+        self.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
+        decision = self.manifest.decisions[-1]
+        self._told.append(decision)
+        self.plan = plan
+        self.controller = self.controller.follow(plan, self.manifest)
+        self._decide(Moment.AFTER_BATCH)  # what is in memory now may be too much
+        self._tidy()
+        return decision
 
     def _run(self, work: Work, source: SourceT | None, started: float) -> Manifest:
         """Run tasks and commit what they did, then all that follows a commit of results."""

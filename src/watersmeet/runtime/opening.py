@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.policies.force_steps import check_steps
@@ -14,6 +14,7 @@ from watersmeet.config import Job
 from watersmeet.errors import StateConflictError
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement
 from watersmeet.optimize.choose import ChosenPlan
+from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
@@ -33,8 +34,9 @@ from watersmeet.runtime.checkpoint import (
     this_run,
 )
 from watersmeet.runtime.clock import utc_us
+from watersmeet.runtime.driver import MakeSpec
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.planning import PlanSettings, choose_spec, recorded_spec, silent_note
+from watersmeet.runtime.planning import Planner, PlanSettings, asked_plan, choose_spec, recorded_spec, silent_note
 from watersmeet.runtime.upgrading import open_table
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
@@ -43,6 +45,7 @@ from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.retention import Retention
 from watersmeet.state.table import FileTable
+from watersmeet.state.updates import SetTracks, Update
 
 TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
 
@@ -74,6 +77,8 @@ class OpenRun:
     controller: Controller
     outputs: Outputs = Outputs()  # noqa: RUF009 - frozen; named after the checkpoint and the epoch of this run
     spill: Folder | None = None  # a temporary folder for what a run without a checkpoint spills
+    make_spec: MakeSpec | None = None
+    asked_plan: str | None = None  # that the run is to change to before anything else
 
     def close(self) -> None:
         self.checkpoint.close()
@@ -137,7 +142,9 @@ def _take(
         placement = Placement(settings.slots, settings.groups)
         outputs = outputs.of_checkpoint(new_name())
         holder = this_run(outputs.waiting_folders)
-        first = first_manifest(query, spec, placement, chosen.reason, holder, outputs.owner, settings.retention)
+        first = first_manifest(
+            query, spec, placement, chosen.reason, holder, outputs.owner, settings.retention, settings.plan.plan
+        )
         _check_steps(query, settings, first)
         outputs.refuse_results_of_others()
         return FileTable.create(folders.state, first, utc_us), chosen
@@ -157,12 +164,21 @@ def _take(
             *named(manifest, name),
             *slots_changed(manifest, settings.slots),
             *retention_changed(manifest, settings.retention),
+            *_asked_now(query, settings.plan, manifest),
         ],
         lambda table: prepare_to_take(folders, table, outputs),
     )
     if former.epoch and not locked:  # no lock says whether that run is still alive
         note(f"took over the checkpoint from {former}; if that run is still alive, it will stop")
     return table, chosen
+
+
+def _asked_now(query: Query, settings: PlanSettings, manifest: Manifest) -> list[Update]:
+    """Note down the setting that the plan goes on with. One that asks for another plan is noted when it has come."""
+    track = manifest.answering
+    if settings.plan == track.asked or asked_plan(query, settings, manifest) is not None:
+        return []
+    return [SetTracks((replace(track, asked=settings.plan),))]
 
 
 def _newest(folders: CheckpointFolders) -> Manifest:
@@ -183,7 +199,11 @@ def plan_ahead(
     if folders is not None:
         manifest = newest_manifest(folders)
         if manifest is not None and manifest.query.digest == identify(query).digest:
-            return recorded_spec(query, settings.plan, manifest, note)
+            if asked_plan(query, settings.plan, manifest) is None:
+                return recorded_spec(query, settings.plan, manifest, note)
+            known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
+            changed = replace(settings.plan, statistics=known)
+            return choose_spec(query, changed, settings.memory.watched, note)
     return choose_spec(query, settings.plan, settings.memory.watched, note)
 
 
@@ -198,4 +218,6 @@ def _opened(
     plan = lay_out_spec(query, checkpoint.manifest.answering.spec)
     controller = Controller(plan, checkpoint.manifest, settings.memory)
     outputs = outputs.of_checkpoint(checkpoint.manifest.id, checkpoint.manifest.epoch)
-    return OpenRun(plan, chosen, checkpoint, controller, outputs, spill)
+    make_spec = Planner(query, settings.plan).spec
+    asked = asked_plan(query, settings.plan, checkpoint.manifest)
+    return OpenRun(plan, chosen, checkpoint, controller, outputs, spill, make_spec, asked)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from watersmeet.errors import CheckpointError
 from watersmeet.optimize.choose import ChosenPlan, choose_plan, show_considered
 from watersmeet.optimize.cost import NO_LIMITS, Limits
 from watersmeet.optimize.estimates import CostModel
@@ -46,21 +45,41 @@ def choose_spec(
 def recorded_spec(
     query: Query, settings: PlanSettings, manifest: Manifest, note: Callable[[str], None] = silent_note
 ) -> tuple[PlanSpec, ChosenPlan]:
-    """The plan of a run that goes on: that of its checkpoint. Settings may not ask for another one."""
+    """The plan of a run that goes on: that of its checkpoint. `asked_plan` says whether settings ask for another."""
     spec = manifest.answering.spec
     if settings.plan in dict(STRATEGIES):
         known = replace(settings.statistics or Statistics(), measured=manifest.measured)
         considered = show_considered(query, spec.tree, known, settings.limits, _model(query, note))
         return spec, ChosenPlan(spec.tree, {}, "the checkpoint was made with this plan", considered, known)
-    asked = choose_tree(query, settings.plan)
-    if asked != spec.tree:
-        raise CheckpointError(
-            "the checkpoint was made with another plan",
-            detail=f"It was made with {spec.tree}, and this run asks for {asked}.",
-            hint="Go on with the former plan, or use another checkpoint folder.",
-        )
     reason = manifest.answering.reason or "the checkpoint was made with this plan"
     return spec, ChosenPlan(spec.tree, {}, reason, (), settings.statistics or Statistics())
+
+
+def asked_plan(query: Query, settings: PlanSettings, manifest: Manifest) -> str | None:
+    """The plan that a run which goes on is to change to before it does anything else; None: it keeps its own.
+
+    A setting that names one plan asks for it, unless it is the setting that the run has had: then the plan was changed
+    since, by a forced step or by hand, and stays as it is.
+    """
+    track = manifest.answering
+    if settings.plan in dict(STRATEGIES):
+        return None
+    tree = choose_tree(query, settings.plan)
+    return None if tree == track.spec.tree or settings.plan == track.asked else settings.plan
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Makes specs for a run that is under way."""
+
+    query: Query
+    settings: PlanSettings = PlanSettings()
+
+    def spec(self, plan: str, manifest: Manifest, lineage: bool) -> tuple[PlanSpec, str]:
+        """The spec of a plan as a setting names it, by what was measured up to now, and why it is that one."""
+        known = replace(self.settings.statistics or Statistics(), measured=manifest.measured)
+        spec, chosen = choose_spec(self.query, replace(self.settings, plan=plan, statistics=known), lineage)
+        return spec, chosen.reason
 
 
 def _model(query: Query, note: Callable[[str], None]) -> CostModel:

@@ -45,6 +45,7 @@ from watersmeet.state.updates import (
     SetPlacement,
     SetRetention,
     SetTracks,
+    SwitchPlan,
     Update,
 )
 
@@ -173,6 +174,17 @@ def _(update: CutRange, draft: Draft) -> None:
 @apply.register
 def _(update: SetTracks, draft: Draft) -> None:
     draft.set(tracks=update.tracks)
+
+
+@apply.register
+def _(update: SwitchPlan, draft: Draft) -> None:
+    for state in update.dropped:
+        for segment in draft.segments.of_state(state):
+            draft.segments.release(segment.id, segment.groups)
+    for state in update.reopened:
+        draft.segments.reopen(state)
+    draft.figures = {name: figures for name, figures in draft.figures.items() if name in update.operators}
+    draft.set(tracks=(update.track,))
 
 
 @apply.register

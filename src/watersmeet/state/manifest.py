@@ -38,15 +38,19 @@ class QueryIdentity:
 
 @dataclass(frozen=True)
 class Track:
-    """One plan spec at work on the state: its role, why it was chosen, and the batch that it answers from."""
+    """One plan spec at work on the state: its role, why it was chosen, and the batch that it answers from.
+
+    `asked` is the setting that it was chosen by, or, where the plan was changed since, that the run goes on with.
+    """
 
     spec: PlanSpec
     reason: str = ""
     role: str = ANSWERS
     since_batch: int = 0
+    asked: str = ""  # of earlier releases, which did not say
 
     def to_json(self) -> dict[str, Any]:
-        return {"spec": self.spec.to_json(), "reason": self.reason, "role": self.role, "since_batch": self.since_batch}
+        return {**_flat(self), "spec": self.spec.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Track:

@@ -19,7 +19,7 @@ from watersmeet.errors import InternalError
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.distinct import KeyCounts
 from watersmeet.model.ids import Generation, SegmentId, StateName
-from watersmeet.model.routing import GroupRange, intersect_ranges
+from watersmeet.model.routing import GroupRange, intersect_ranges, union_ranges
 from watersmeet.model.segments import Counts, Segment
 
 Floats = npt.NDArray[np.float64]
@@ -129,6 +129,12 @@ class SegmentTable(Mapping[SegmentId, Segment]):
         """The cold segments of a state, by generation; `LIVE` for expired rows of the one that new rows still enter."""
         return self._cold.get(state, NOTHING)
 
+    def of_state(self, state: StateName) -> Iterator[Segment]:
+        """All segments of a state, active and cold."""
+        yield from self.active(state).entries.values()
+        for bucket in self.cold(state).values():
+            yield from bucket.entries.values()
+
     @property
     def active_states(self) -> Iterable[StateName]:
         return self._active
@@ -223,6 +229,11 @@ class SegmentDraft:
         touched = {generation for (name, generation), entries in self._cold.items() if name == state and entries}
         return touched | (self._table.cold(state).keys() - {g for name, g in self._cold if name == state})
 
+    def of_state(self, state: StateName) -> list[Segment]:
+        """All segments of a state, active and cold."""
+        cold = (segment for number in self.generations(state) for segment in self.cold_entries(state, number).values())
+        return [*self.active(state).values(), *cold]
+
     def add(self, segment: Segment) -> None:
         bucket = self._bucket(segment)
         if segment.id in bucket:
@@ -255,6 +266,16 @@ class SegmentDraft:
             cold = segment.cold(groups, generation)
             if cold.live_rows:
                 self.add(cold)
+
+    def reopen(self, state: StateName) -> None:
+        """All rows of a state are active, and of the live generations; a file has one entry again."""
+        parts: dict[SegmentId, list[Segment]] = {}
+        for segment in self.of_state(state):
+            parts.setdefault(segment.file, []).append(segment)
+        for entries in parts.values():
+            for segment in entries:
+                self.release(segment.id, segment.groups)
+            self.add(entries[0].reopened(union_ranges(group for part in entries for group in part.groups)))
 
     def cut(self, state: StateName, group: int, first: Mapping[SegmentId, tuple[int, int]]) -> None:
         """A group of a state becomes two; `first` has what the first of them has of each file with rows in it."""

@@ -130,6 +130,26 @@ class SetTracks:
 
 
 @dataclass(frozen=True)
+class SwitchPlan:
+    """Another track answers from now on, and nothing is owed when it begins.
+
+    The states of `dropped` go. All rows of those of `reopened`, which belong to other joins than before, are of the
+    live generations of their groups: results among them have been emitted. Of what is known of the groups of operators
+    only that of `operators` stays.
+    """
+
+    track: Track
+    dropped: tuple[StateName, ...]
+    reopened: tuple[StateName, ...]
+    operators: tuple[OperatorName, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SwitchPlan:
+        track = Track.from_json(data["track"])
+        return cls(track, *(tuple(data[name]) for name in ("dropped", "reopened", "operators")))
+
+
+@dataclass(frozen=True)
 class Rename:
     """States and operators get other names: a checkpoint of an earlier format knew them by others."""
 
@@ -357,6 +377,7 @@ UPDATES: tuple[type[Update], ...] = (
     MarkWithdrawn,
     CutRange,
     SetTracks,
+    SwitchPlan,
     Rename,
     AddSegment,
     ReleaseGroups,

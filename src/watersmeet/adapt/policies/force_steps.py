@@ -1,4 +1,4 @@
-"""Cuts, spills and merges that a user has asked for by batch, whatever other policies say: `[[adapt.force]]`."""
+"""Cuts, plans, spills and merges that a user has asked for by batch, whatever other policies say: `[[adapt.force]]`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from watersmeet.adapt.decisions import CutGroup, Decision, MergeGroup, SpillGroups
+from watersmeet.adapt.decisions import ChangePlan, CutGroup, Decision, MergeGroup, MigrationAbandoned, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
 from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, ForcedStep, LabelledGroup, MemorySettings
@@ -15,7 +15,10 @@ from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.bounds import NARROWEST
 from watersmeet.model.ids import GroupKey, OperatorName
 from watersmeet.model.placement import Placement
+from watersmeet.optimize.strategies import STRATEGIES
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.tree import choose_tree
 from watersmeet.state.manifest import Manifest
 
 
@@ -34,7 +37,12 @@ class ForceSteps:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         for step in self.steps:
             if step.at_batch == outlook.next_batch:
-                yield from _cuts(step, outlook)
+                if step.plan is not None and not _is_changed(step, outlook.decisions):
+                    yield from _cuts(step, outlook)
+                    yield ChangePlan(step.plan, step.by, step.at_batch, "forced")
+                    return
+                if step.plan is None:
+                    yield from _cuts(step, outlook)
                 spilled = tuple(_keys(outlook.plan, step.spill))
                 if step.spill_share is not None:
                     wanted = int(step.spill_share * outlook.active_bytes)
@@ -57,6 +65,12 @@ def _cuts(step: ForcedStep, outlook: Outlook) -> Iterator[CutGroup]:
             yield CutGroup(operator, group, partitioning, at_hash, step.at_batch, reason)
 
 
+def _is_changed(step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a change of the plan was made, or tried in vain: it is tried once."""
+    kinds = (ChangePlan.__name__, MigrationAbandoned.__name__)
+    return any(entry["decision"] in kinds and entry.get("before_batch") == step.at_batch for entry in decisions)
+
+
 def _is_made(operator: OperatorName, group: int, step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
     wanted = (CutGroup.__name__, operator, group, step.at_batch)
     names = ("decision", "operator", "group", "before_batch")
@@ -74,10 +88,35 @@ def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest
     steps = sorted(settings.forced, key=lambda step: step.at_batch)
     for batch, group_of_steps in itertools.groupby(steps, key=lambda step: step.at_batch):
         together = list(group_of_steps)
-        _check_named([named for step in together for named in step.cut], plan, placement)
-        if batch > manifest.last_batch:
+        changes = [step for step in together if step.plan is not None]
+        if batch < manifest.answering.since_batch or (changes and batch <= manifest.last_batch):
+            _check_plans(changes, plan)  # past, and of another plan
+            continue
+        if batch <= manifest.last_batch:
+            _check_named([named for step in together for named in step.cut], plan, placement)
+        elif not any(_is_changed(step, manifest.decisions) for step in changes):
+            _check_named([named for step in together for named in step.cut], plan, placement)
             placement = _after_cuts(together, plan, manifest, placement)
+            following = _check_plans(changes, plan)
+            if following is None:
+                return  # what an optimiser will find is not known
+            plan = following
         _check_named([named for step in together for named in (*step.spill, *step.merge)], plan, placement)
+
+
+def _check_plans(steps: Sequence[ForcedStep], plan: PhysicalPlan) -> PhysicalPlan | None:
+    """The plan after forced changes of it; None where that is for an optimiser to say. Refuses one that cannot be."""
+    if len(steps) > 1:
+        raise JobError(
+            f"[[adapt.force]] asks for two plans before batch {steps[0].at_batch}",
+            detail=f"They are {' and '.join(str(step.plan) for step in steps)}.",
+        )
+    for step in steps:
+        assert step.plan is not None
+        if step.plan in dict(STRATEGIES):
+            return None
+        return lay_out(plan.query, choose_tree(plan.query, step.plan))
+    return plan
 
 
 def _check_named(groups: Iterable[LabelledGroup], plan: PhysicalPlan, placement: Placement) -> None:

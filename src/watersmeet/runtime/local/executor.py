@@ -21,12 +21,14 @@ from watersmeet.kernel.rows import concat
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.stretches import Stretch
 from watersmeet.plan.physical import PhysicalPlan, Stage
+from watersmeet.plan.query import Query
 from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
 from watersmeet.runtime.late_rows import split_stream
 from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.runtime.seeding import Seeding, SeedPiece, seed_rows
 from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
 from watersmeet.runtime.written import Sync, files_of_tasks, late_files_of
@@ -43,19 +45,18 @@ class LocalExecutor:
 
     def __init__(
         self,
-        plan: PhysicalPlan,
+        query: Query,
         segments: Segments,
         results: ResultWriter,
         late: Folder | None = None,
         sync: Sync = sync_files,
     ) -> None:
         keep_freed_memory()
-        self._plan = plan
         self._segments = segments
         self._results = results
         self._late = late
         self._sync = sync
-        self._schemas = {entry.stream.name: entry.stream.schema for entry in plan.query.inputs}
+        self._schemas = {entry.stream.name: entry.stream.schema for entry in query.inputs}
         self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="slot")
 
     def close(self) -> None:
@@ -76,20 +77,38 @@ class LocalExecutor:
     def _run(
         self, context: BatchContext, source: SourceBatches, spool: Spool
     ) -> tuple[list[StreamReport], list[TaskReport]]:
-        slots = range(context.placement.slots)
-        arrived = {(stage.index, slot): Arrived() for stage in self._plan.stages for slot in slots}
+        arrived = _nothing_arrived(context.plan, context.placement.slots)
         streams = self._prepare_all(context.for_sources(), source, arrived, spool)
+        return streams, self._run_waves(context, arrived, spool)
+
+    def make_states(self, seeding: Seeding) -> list[TaskReport]:
+        with closing(Spool(self._spool_folder)) as spool:
+            arrived = _nothing_arrived(seeding.plan, seeding.placement.slots)
+            for sent in self._threads.map(lambda piece: self._seed(seeding, piece, spool), seeding.pieces):
+                for slot, port, rows in sent:
+                    arrived[seeding.plan.port_stage[port], slot].rows.setdefault(port, []).append(rows)
+            tasks = self._run_waves(seeding, arrived, spool)
+        self._sync(files_of_tasks(tasks, self._segments, self._results))
+        return tasks
+
+    def _seed(self, seeding: Seeding, piece: SeedPiece, spool: Spool) -> list[tuple[int, int, pa.RecordBatch]]:
+        found = seed_rows(piece, seeding.placement, self._segments)
+        return [(slot, port, spool.put(rows)) for slot, port, rows in found]
+
+    def _run_waves(
+        self, context: BatchContext | Seeding, arrived: dict[tuple[int, int], Arrived], spool: Spool
+    ) -> list[TaskReport]:
         tasks: list[TaskReport] = []
-        for wave in self._plan.waves:
+        for wave in context.plan.waves:
             for outcome in self._run_wave(context, wave, arrived, spool):
                 tasks.append(outcome.report)
                 for sent in outcome.sent:
-                    stage = self._plan.port_stage[sent.port]
+                    stage = context.plan.port_stage[sent.port]
                     arrived[stage, sent.slot].rows.setdefault(sent.port, []).append(sent.rows)
                 for notice in outcome.notices:
                     notices = arrived[notice.stage, notice.slot].notices
                     notices.setdefault(notice.segment.state, []).append(notice.segment)
-        return streams, tasks
+        return tasks
 
     def find_stretches(self, look: TimesToFind, source: SourceBatches) -> list[Stretch]:
         pieces = ((name, rows) for name, batch in source.items() for rows in batch.rows)
@@ -130,7 +149,11 @@ class LocalExecutor:
         return report, pieces
 
     def _run_wave(
-        self, context: BatchContext, wave: tuple[Stage, ...], arrived: dict[tuple[int, int], Arrived], spool: Spool
+        self,
+        context: BatchContext | Seeding,
+        wave: tuple[Stage, ...],
+        arrived: dict[tuple[int, int], Arrived],
+        spool: Spool,
     ) -> list[Outcome]:
         """The tasks of all stages of a wave, side by side."""
         contexts = {stage.index: context.for_stage(stage) for stage in wave}
@@ -141,6 +164,11 @@ class LocalExecutor:
             return run_stage(contexts[stage], slot, arrived.pop(task), self._segments, self._results, spool)
 
         return list(self._threads.map(work, tasks))
+
+
+def _nothing_arrived(plan: PhysicalPlan, slots: int) -> dict[tuple[int, int], Arrived]:
+    """For each task of a plan, by stage and slot."""
+    return {(stage.index, slot): Arrived() for stage in plan.stages for slot in range(slots)}
 
 
 def _piecewise(rows: list[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -59,6 +59,8 @@ def run_job(
             report=report,
             clock=clock,
             gatherer=None if sink.deliver_every is None else Gatherer(outputs, sink.deliver_every),
+            make_spec=run.make_spec,
+            asked_plan=run.asked_plan,
         )
         try:
             for _ in local.batches(sources, job.run.trigger, stopped, drain):

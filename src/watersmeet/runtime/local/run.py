@@ -10,7 +10,7 @@ from watersmeet.adapt.settings import MemorySettings
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
-from watersmeet.runtime.driver import Deliver, Driver
+from watersmeet.runtime.driver import Deliver, Driver, MakeSpec
 from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.executor import LocalExecutor, SourceBatches
@@ -38,15 +38,33 @@ class LocalRun:
         report: Report = silent,
         clock: Clock | None = None,
         gatherer: Gatherer | None = None,
+        make_spec: MakeSpec | None = None,
+        asked_plan: str | None = None,
     ) -> None:
-        self.plan = plan
         self.checkpoint = checkpoint
-        self.controller = controller or Controller(plan, checkpoint.manifest, memory)
+        controller = controller or Controller(plan, checkpoint.manifest, memory)
         self._clock = clock or WallClock()
-        self._executor = LocalExecutor(plan, checkpoint.segments, results, late, checkpoint.sync_first)
+        self._executor = LocalExecutor(plan.query, checkpoint.segments, results, late, checkpoint.sync_first)
         self.driver: Driver[SourceBatches] = Driver(
-            plan, checkpoint, self.controller, self._executor, deliver, report, self._clock, gatherer
+            plan,
+            checkpoint,
+            controller,
+            self._executor,
+            deliver,
+            report,
+            self._clock,
+            gatherer,
+            make_spec,
+            asked_plan,
         )
+
+    @property
+    def plan(self) -> PhysicalPlan:
+        return self.driver.plan
+
+    @property
+    def controller(self) -> Controller:
+        return self.driver.controller
 
     @property
     def manifest(self) -> Manifest:

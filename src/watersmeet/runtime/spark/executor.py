@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 from watersmeet.model.stretches import Stretch
-from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.ahead import TimesToFind
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.runtime.seeding import Seeding
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
 from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.sources import UnionLayout
-from watersmeet.runtime.spark.tasks import STRETCH_SCHEMA, FindStretches, Pack, RunWave
+from watersmeet.runtime.spark.tasks import STRETCH_SCHEMA, FindStretches, Pack, PackSeeds, RunWave
 from watersmeet.runtime.written import Sync
 from watersmeet.state.files import Folder
 
@@ -40,7 +40,6 @@ JOB_SETTINGS = {
 class SparkExecutor:
     def __init__(
         self,
-        plan: PhysicalPlan,
         session: SparkSession,
         layout: UnionLayout,
         segments: Folder,
@@ -48,7 +47,6 @@ class SparkExecutor:
         log: SparkLog,
         sync: Sync,
     ) -> None:
-        self._plan = plan
         # Rounds without new rows have a session of their own: what is set there is nobody else's affair.
         self._own_session = session.newSession()
         self._layout = layout
@@ -65,18 +63,32 @@ class SparkExecutor:
             session = source.sparkSession
             pack = Pack(context.for_sources(), self._layout, self._outputs.late_waiting)
             cells = source.mapInArrow(pack, CELL_SCHEMA)
-        for wave in self._plan.waves:
+        reports = self._run_waves(session, cells, context)
+        if source is not None:
+            self._sync(self._log.pop_new())
+        streams = [report for report in reports if isinstance(report, StreamReport)]
+        return streams, [report for report in reports if isinstance(report, TaskReport)]
+
+    def make_states(self, seeding: Seeding) -> list[TaskReport]:
+        session = self._own_session
+        pieces = session.createDataFrame([(place,) for place in range(len(seeding.pieces))], "piece int")
+        spread = pieces.repartition(max(1, min(len(seeding.pieces), seeding.placement.slots)))
+        work = PackSeeds(seeding.pieces, seeding.placement, seeding.plan.port_stage, self._segments)
+        cells = spread.mapInArrow(work, CELL_SCHEMA)
+        return [report for report in self._run_waves(session, cells, seeding) if isinstance(report, TaskReport)]
+
+    def _run_waves(
+        self, session: SparkSession, cells: DataFrame, context: BatchContext | Seeding
+    ) -> list[StreamReport | TaskReport]:
+        """Run all stages, each wave a shuffle away from the one before it, in one job."""
+        for wave in context.plan.waves:
             contexts = {stage.index: context.for_stage(stage) for stage in wave}
             work = RunWave(contexts, self._segments, self._outputs.writer)
             cells = cells.repartitionById(context.placement.slots, "part").mapInArrow(work, CELL_SCHEMA)
         with _settings(session, JOB_SETTINGS):
             rows = cells.collect()
-        if source is not None:
-            self._sync(self._log.pop_new())
         assert all(row.stage == DRIVER for row in rows), "a cell did not reach its stage"
-        reports = [read_report(bytes(row.data)) for row in rows]
-        streams = [report for report in reports if isinstance(report, StreamReport)]
-        return streams, [report for report in reports if isinstance(report, TaskReport)]
+        return [read_report(bytes(row.data)) for row in rows]
 
     def find_stretches(self, look: TimesToFind, source: DataFrame) -> list[Stretch]:
         layout = self._layout.narrow(look.times)

@@ -25,6 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.adapt.decisions import for_people
+from watersmeet.adapt.policies.migrate import AUTO
 from watersmeet.draw.explain import explain_text
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, cause, user_function_error
 from watersmeet.runtime.driver import Driver
@@ -65,7 +66,15 @@ class SparkRun:
         self._finite = finite  # it ends by itself, when all that there was has been read
         self._report = report
         self._driver: Driver[DataFrame] = Driver(
-            opened.plan, opened.checkpoint, opened.controller, executor, self._deliver, self._tell, gatherer=gatherer
+            opened.plan,
+            opened.checkpoint,
+            opened.controller,
+            executor,
+            self._deliver,
+            self._tell,
+            gatherer=gatherer,
+            make_spec=opened.make_spec,
+            asked_plan=opened.asked_plan,
         )
         self._progress: deque[Event] = deque(maxlen=PROGRESS_KEPT)
         self._error: BaseException | None = None
@@ -250,6 +259,14 @@ class SparkRun:
         with self._working():
             self._driver.drain(ended=False)
 
+    def migrate(self, plan: str, by: str = AUTO) -> Mapping[str, Any]:
+        """Change the plan, as in `migrate("((A B) C)", by="moving-state")`; the decision. Batches wait meanwhile."""
+        self._refuse_inside_batch("migrate")
+        with self._working(), self._driver.turn:
+            if self._is_over:
+                raise JobError("the run has ended", detail="Its plan cannot be changed any more.")
+            return self._driver.migrate(plan, by, "asked for by hand")
+
     def _refuse_inside_batch(self, what: str) -> None:
         if threading.current_thread() in self._at_work:
             raise JobError(
@@ -321,11 +338,11 @@ class SparkRun:
 
     def explain(self, extended: bool = False) -> str:
         """The plan with what its states hold, and what was measured so far."""
-        manifest, plan = self._manifest, self._opened.plan
+        manifest, plan = self._manifest, self._driver.plan
         sizes = state_sizes(plan, manifest) if manifest.batch is not None else None
         considered = self._opened.chosen.alternatives
         return explain_text(plan, self._opened.chosen.reason, sizes, considered, manifest.measured)
 
     def decisions(self) -> list[Mapping[str, Any]]:
         """What was decided while the query ran, and why."""
-        return [for_people(entry, self._opened.plan.label) for entry in self._manifest.decisions]
+        return [for_people(entry, self._driver.plan.label) for entry in self._manifest.decisions]

@@ -22,11 +22,13 @@ from watersmeet import faults
 from watersmeet.errors import WatersmeetError
 from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
+from watersmeet.model.placement import Placement
 from watersmeet.model.stretches import Stretch, unite_stretches
 from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
 from watersmeet.runtime.late_rows import split_stream
+from watersmeet.runtime.seeding import SeedPiece, seed_rows
 from watersmeet.runtime.spark.blobs import (
     DRIVER,
     NOTICE,
@@ -123,6 +125,29 @@ class Pack:
                     yield pack(piece, slot, context.port_stage[leaf.port], leaf.port)
         sync_files(late_files_of([report], self.late))
         yield report_cell(home, report)
+
+
+@dataclass(frozen=True)
+class PackSeeds:
+    """Numbers of segments -> cells with their rows, for the stages of a plan that is to take over."""
+
+    pieces: tuple[SeedPiece, ...]
+    placement: Placement
+    port_stage: tuple[int, ...]
+    segments: Folder
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return to_arrow(self._cells(batches))
+
+    def _cells(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
+        home = _partition() % self.placement.slots
+        segments = FileSegments(self.segments)
+        try:
+            for place in (place for batch in batches for place in batch.column(0).to_pylist()):
+                for slot, port, rows in seed_rows(self.pieces[place], self.placement, segments):
+                    yield pack(rows, slot, self.port_stage[port], port)
+        except WatersmeetError as error:
+            yield report_cell(home, error)
 
 
 @dataclass(frozen=True)

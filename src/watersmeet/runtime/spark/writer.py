@@ -229,7 +229,6 @@ class StreamWriter:
         run = SparkRun(
             opened,
             SparkExecutor(
-                opened.plan,
                 session,
                 layout,
                 folders.segments,

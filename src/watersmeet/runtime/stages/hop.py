@@ -22,7 +22,8 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
     answers = []
     tallies = []
     rows_in = 0
-    for probe in stage.probes:
+    runs = task.context.runs(stage.node.name)
+    for probe in stage.probes if runs else ():
         partial = arrived.at(probe.port, probe.node.inputs[0].state)
         rows = sum(run.count for run in partial)
         rows_in += rows
@@ -42,6 +43,6 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
     for insert in stage.inserts:
         new = fresh[insert.state.name]
         task.state.keep(insert.state, new)
-        if insert.read_again_in:
+        if insert.read_again_in and runs:
             task.notify(insert.state, insert.read_again_in, new)
     return task.outcome()

@@ -89,18 +89,23 @@ class SlotState:
 
     def _slice_of(self, segment: Segment, state: State) -> list[Indexed]:
         """The rows of the groups that `segment` stands for, as the pieces that they were written in."""
-        stretches = _stretches(segment.groups, self._routing(state).bounds)
-        pieces = self._read(segment)
-        if len(pieces) > 1:  # another slot may have all of the groups that a piece has rows of
-            pieces = tuple(piece for piece in pieces if piece.reaches(stretches.low, stretches.high))
-        return [fitted(piece, state).among(stretches) for piece in pieces]
+        return slices_of(self._read(segment), segment, state, self._routing(state).bounds)
+
+    def given(self, state: State) -> list[Indexed]:
+        """The slot's slices of a state that its plan takes from another."""
+        assert self.context.seeds is not None
+        owned = self._owned(state)
+        mine = (segment.only(owned.groups) for segment in self.context.seeds.given[state.name])
+        return [piece for part in mine if part.groups for piece in self._slice_of(part, state)]
 
     def compact(self, state: State) -> None:
         """Write the segments of `state` down as few, with no new rows."""
         self.keep(state, (), choose_all)
 
     def keep(self, state: State, new: Runs, choose: ChooseMerges = choose_merges) -> None:
-        """Add this batch's rows to `state`."""
+        """Add this batch's rows to `state`, unless these are kept already."""
+        if self.context.is_given(state):
+            return
         until = self.context.horizons_us[state.name]
         new = [run for run in new if run.count]
         loaded = {segment.id: (segment, pieces) for segment, pieces in self._load(state)}
@@ -246,6 +251,14 @@ class SlotState:
         if segment.file not in self._files:
             self._files[segment.file] = self.segments.read(segment)
         return self._files[segment.file]
+
+
+def slices_of(pieces: Pieces, segment: Segment, state: State, bounds: Bounds) -> list[Indexed]:
+    """Of the pieces of a file, the rows of the groups that an entry stands for."""
+    stretches = _stretches(segment.groups, bounds)
+    if len(pieces) > 1:  # another slot may have all of the groups that a piece has rows of
+        pieces = tuple(piece for piece in pieces if piece.reaches(stretches.low, stretches.high))
+    return [fitted(piece, state).among(stretches) for piece in pieces]
 
 
 def _entering(new: Runs, state: State, until: int | None) -> Candidate:
