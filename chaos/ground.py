@@ -239,7 +239,10 @@ class Ground(ABC):
         found = set(state.sub("segments").names())
         stray = found - alive
         stray |= {path.name for path in self.home.rglob("*") if ".tmp-" in path.name}
-        stray |= {path.name for path in self.home.glob("*/_watersmeet*/*")}
+        # What a run that died or was fenced has left uncommitted in an output which is not used any more stays there
+        # until that one is used again: nobody can tell it from what a copy of the checkpoint is about to deliver there.
+        used = (self.places.outs[self.settings.output], self.places.lates[self.settings.output])
+        stray |= {path.name for place in used for path in Path(place).glob("_watersmeet*/*")}
         if stray or alive - found:
             raise WrongError(f"files that nothing refers to: {sorted(stray)}; missing: {sorted(alive - found)}")
 

@@ -151,7 +151,7 @@ def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject
 def run_with_restarts(
     case: Case, folder: Path, data: st.DataObject
 ) -> tuple[Counter[tuple[Any, ...]], dict[str, Counter[Any]]]:
-    """Every batch in a run of its own, on one checkpoint, each with its own slots, groups, owners and budget."""
+    """Every batch in a run of its own, on one checkpoint, each with its own plan, slots, groups, owners and budget."""
     note(case.text)
     streams = {
         name: Stream(
@@ -166,12 +166,13 @@ def run_with_restarts(
     }
     query = bind(case.text, streams)
     wanted = Outputs.of("parquet", str(folder / "out"), str(folder / "late"))
-    last = len(case.batches)
+    last, plans = len(case.batches), all_plans(case)
     for number, batch in enumerate([*case.batches, {}]):  # the last run delivers and emits what may be left
         slots = data.draw(st.integers(1, min(4, case.groups)), label="slots")
         budget = data.draw(st.sampled_from([None, None, 1, 500]), label="budget")
         lost = number < last and data.draw(st.integers(0, 3), label="lost") == 0
-        settings = RunSettings(PlanSettings(case.plan), MemorySettings(budget), slots, case.groups)
+        plan = data.draw(st.sampled_from([case.plan, case.plan, *plans]), label="plan")
+        settings = RunSettings(PlanSettings(plan), MemorySettings(budget), slots, case.groups)
         run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), wanted)
         outputs = run.outputs
         place_anywhere(run, slots, data)
@@ -183,6 +184,8 @@ def run_with_restarts(
             late=outputs.late_waiting,
             deliver=lose_after(run.checkpoint.manifest.last_batch, outputs) if lost else outputs.deliver,
             clock=VirtualClock(case.clock_us),
+            make_spec=run.make_spec,
+            asked_plan=run.asked_plan,
         )
         sources = {
             name: RowsSource(streams[name], [pa.RecordBatch.from_pylist(rows, schema=case.streams[name].schema)])
