@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections import Counter
@@ -94,9 +95,9 @@ class SmallJob:
         assert old in text
         self.path.write_text(text.replace(old, new))
 
-    def start(self, *settings: str) -> subprocess.CompletedProcess[str]:
+    def start(self, *settings: str, umask: int = -1) -> subprocess.CompletedProcess[str]:
         """Run it as a process of its own."""
-        return subprocess.run(self.command(*settings), capture_output=True, text=True, timeout=240)
+        return subprocess.run(self.command(*settings), capture_output=True, text=True, timeout=240, umask=umask)
 
     def command(self, *settings: str) -> list[str]:
         return [sys.executable, "-m", "watersmeet", *self.arguments(*settings)]
@@ -141,3 +142,20 @@ def checked_main(job: SmallJob, capsys: pytest.CaptureFixture[str], code: int, p
     err = capsys.readouterr().err
     check_message(found, err, code, primary)
     return err
+
+
+OPEN_TO_A_GROUP = 0o002  # an umask
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def check_modes(job: SmallJob, checkpoint_mode: int) -> None:
+    """Who may read what a run with the umask above has left."""
+    assert mode(job.checkpoint) == checkpoint_mode
+    assert {mode(path) for path in (job.checkpoint / "state").rglob("*") if path.is_file()} == {0o664}
+    results = list(job.out.glob("*.parquet"))
+    assert results
+    assert {mode(path) for path in results} == {0o664}
+    assert mode(job.out) == 0o775

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from object_server import S3Server
-from small_jobs import SmallJob, check_message, checked_main
+from small_jobs import OPEN_TO_A_GROUP, SmallJob, check_message, check_modes, checked_main
 from watersmeet.cli.main import main
 
 CANARY = "canary-0f3b/5+d1"
@@ -52,14 +52,13 @@ def job_with_secret(folder: Path, runtime: str) -> SmallJob:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_run_that_goes_well(
-    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Events, explain, state and the checkpoint; then the secret is another one, and the checkpoint goes on."""
+def test_a_run_that_goes_well(runtime: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Events, explain, state and the checkpoint; and who may read that, for which Spark need not start once more."""
     job = job_with_secret(tmp_path, runtime)
-    told = job.start()
+    told = job.start(umask=OPEN_TO_A_GROUP)
     assert told.returncode == 0, told.stderr
     assert job.answer() == job.expected()
+    check_modes(job, 0o700)
     clean(told.stdout + told.stderr)
     for form in ([], ["--json"], ["--svg"]):
         assert main(["explain", str(job.path), *form]) == 0
@@ -67,6 +66,13 @@ def test_a_run_that_goes_well(
         assert main(["state", "show", str(job.checkpoint), *form]) == 0
     assert clean("".join(capfd.readouterr())).count("SELECT") >= 2
     assert clean_files(job.checkpoint, job.out) > 8
+
+
+@pytest.mark.parametrize("runtime", SPARK_LATER)
+def test_a_secret_that_becomes_another(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint goes on."""
+    job = job_with_secret(tmp_path, runtime)
+    assert job.start().returncode == 0
     monkeypatch.setenv("CANARY", "rotated-7788")
     again = job.start()
     assert again.returncode == 0, again.stderr

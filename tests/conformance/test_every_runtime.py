@@ -124,7 +124,8 @@ def test_other_formats(run: Run, name: str, form: str, tmp_path: Path) -> None:
     assert rows == (case if form == "json" else case.without_empty_text()).answer().rows
 
 
-@pytest.mark.parametrize("runtime", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+# On Spark, cli/test_secrets.py has a run of the command line in `make test`.
+@pytest.mark.parametrize("runtime", ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.campaign])])
 def test_the_command_line(runtime: str, tmp_path: Path) -> None:
     case = named("a chain with two keys")
     case.write(tmp_path)
