@@ -149,7 +149,7 @@ def run_with_schedule(
     plan = lay_out(query, choose_plan(query, case.plan).tree, lineage=random.random() < 0.5)
     results = MemoryResults()
     checkpoint = in_memory(query, plan.spec, Placement(case.slots, case.groups))
-    controller = Controller(plan, checkpoint.manifest, policies=(DecideAnything(random, often, plans),))
+    controller = Controller(plan, policies=(DecideAnything(random, often, plans),))
     run = LocalRun(plan, checkpoint, results, controller=controller)
     for batch in case.batches:
         pulled = {}

@@ -67,7 +67,7 @@ def names(settings: MemorySettings) -> list[str]:
 def test_the_policies_in_force(settings: MemorySettings, merging: bool) -> None:
     merges = ["MergeWorthwhile", "MergePassed", "MergeTiers"] if merging else []
     assert names(settings) == ["ForceSteps", "SpillOverBudget", *merges, "CleanUpAll", "UniteColdParts"]
-    assert Controller(PLAN, manifest_of(PLAN), settings).watched is settings.watched
+    assert Controller(PLAN, settings).watched is settings.watched
 
 
 def test_a_policy_is_asked_at_its_moments() -> None:
@@ -75,28 +75,28 @@ def test_a_policy_is_asked_at_its_moments() -> None:
         Say(CannotSpill("a"), frozenset({Moment.AFTER_BATCH})),
         Say(MergeGroup(J1, 0, "b"), frozenset({Moment.IDLE, Moment.AFTER_BATCH})),
     )
-    controller = Controller(PLAN, manifest_of(PLAN), policies=policies)
+    controller = Controller(PLAN, policies=policies)
     assert ask(controller) == []
     assert ask(controller, Moment.IDLE) == ["MergeGroup"]
     assert ask(controller, Moment.AFTER_BATCH) == ["CannotSpill", "MergeGroup"]
 
 
 def test_no_policies_are_no_adaptation() -> None:
-    controller = Controller(PLAN, manifest_of(PLAN), MemorySettings(1), policies=())
+    controller = Controller(PLAN, MemorySettings(1), policies=())
     for moment in Moment:
         assert ask(controller, moment, *HELD) == []
 
 
 def test_what_policies_propose_together_is_settled() -> None:
     policies = (Say(SpillGroups(((J1, 0),), "spill")), Say(MergeGroup(J1, 0, "merge")))
-    assert ask(Controller(PLAN, manifest_of(PLAN), policies=policies), Moment.BEFORE_BATCH, *HELD) == ["MergeGroup"]
+    assert ask(Controller(PLAN, policies=policies), Moment.BEFORE_BATCH, *HELD) == ["MergeGroup"]
 
 
 @pytest.mark.parametrize("name, signal", [("memory", Signal.MEMORY), ("manifest", Signal.PARTS)])
 def test_a_policy_sees_the_signals_that_it_says_it_needs(name: str, signal: Signal) -> None:
-    assert ask(Controller(PLAN, manifest_of(PLAN), policies=(Peek(name, frozenset({signal})),))) == []
+    assert ask(Controller(PLAN, policies=(Peek(name, frozenset({signal})),))) == []
     with pytest.raises(InternalError, match=f"looked at {signal.name}"):
-        ask(Controller(PLAN, manifest_of(PLAN), policies=(Peek(name, frozenset()),)))
+        ask(Controller(PLAN, policies=(Peek(name, frozenset()),)))
 
 
 def test_a_signal_is_worked_out_once_for_all_policies() -> None:
@@ -107,14 +107,14 @@ def test_a_signal_is_worked_out_once_for_all_policies() -> None:
 
 
 def test_whether_anything_is_owed() -> None:
-    controller = Controller(PLAN, manifest_of(PLAN))
+    controller = Controller(PLAN)
     assert not controller.owes(manifest_of(PLAN, *HELD))
     assert controller.owes(manifest_of(PLAN, *HELD, entry("old", "A", cold=1)))
 
 
 def test_all_moments_of_a_run_within_a_budget() -> None:
     """What a manifest that is too large leads to, asked in the order of a run."""
-    controller = Controller(PLAN, manifest_of(PLAN), MemorySettings(400, spill="largest"))
+    controller = Controller(PLAN, MemorySettings(400, spill="largest"))
     assert ask(controller, Moment.BEFORE_BATCH, *HELD) == ["SpillGroups"]
     assert ask(controller, Moment.AFTER_BATCH, *HELD) == ["SpillGroups"]
     assert ask(controller, Moment.IDLE, *HELD) == []

@@ -1,19 +1,29 @@
-"""Cuts, spills and merges that a user has asked for by batch."""
+"""Cuts, plans, spills and merges that a user has asked for by batch."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
 
 from adapt.asking import HELD, J1, J2, PLAN, Asked
 from small_plans import GROUPS, manifest_of
-from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import CutGroup, MergeGroup, SpillGroups, to_json
-from watersmeet.adapt.policies.force_steps import ForceSteps
+from watersmeet.adapt.decisions import (
+    CannotForce,
+    ChangePlan,
+    CutGroup,
+    Decision,
+    MergeGroup,
+    MigrationAbandoned,
+    SpillGroups,
+    to_json,
+)
+from watersmeet.adapt.policies.force_steps import ForceSteps, check_steps
 from watersmeet.adapt.settings import ForcedStep, LabelledGroup, MemorySettings
 from watersmeet.errors import JobError
 from watersmeet.model.ids import Label, OperatorName
+from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.applying import apply_all
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.updates import RecordDecision
@@ -88,7 +98,7 @@ def test_groups_are_numbered_as_they_are_when_the_step_is_taken() -> None:
     """Each cut makes one more; those of a step come before its spills and merges."""
 
     def check(*steps: ForcedStep, manifest: Manifest | None = None) -> None:
-        Controller(PLAN, manifest or manifest_of(PLAN), MemorySettings(forced=steps))
+        check_steps(MemorySettings(forced=steps), PLAN, manifest or manifest_of(PLAN))
 
     check(ForcedStep(1, cut=((L1, 7),), spill=((L1, GROUPS),)))
     check(ForcedStep(2, merge=((L1, GROUPS + 1),)), ForcedStep(1, cut=((L1, 0), (L1, 7))))
@@ -111,9 +121,9 @@ def test_groups_are_numbered_as_they_are_when_the_step_is_taken() -> None:
 
 def test_a_group_that_is_too_narrow_is_not_cut() -> None:
     steps = [ForcedStep(batch, cut=((L1, 0),)) for batch in range(1, 14)]  # of 2**61 hashes
-    Controller(PLAN, manifest_of(PLAN), MemorySettings(forced=tuple(steps)))
+    check_steps(MemorySettings(forced=tuple(steps)), PLAN, manifest_of(PLAN))
     with pytest.raises(JobError) as caught:
-        Controller(PLAN, manifest_of(PLAN), MemorySettings(forced=(*steps, ForcedStep(14, cut=((L1, 0),)))))
+        check_steps(MemorySettings(forced=(*steps, ForcedStep(14, cut=((L1, 0),)))), PLAN, manifest_of(PLAN))
     assert caught.value.primary == '[[adapt.force]] cuts "J1:0", which is too narrow for it'
     assert caught.value.detail == (
         "It has 281,474,976,710,656 of 2**64 hashes, and a cut must leave 281,474,976,710,656 to each half."
@@ -123,6 +133,74 @@ def test_a_group_that_is_too_narrow_is_not_cut() -> None:
 def test_a_step_must_name_what_the_plan_has() -> None:
     for step in (ForcedStep(0, spill=((Label("J9"), 0),)), ForcedStep(0, merge=((L1, GROUPS),))):
         with pytest.raises(JobError) as caught:
-            Controller(PLAN, manifest_of(PLAN), MemorySettings(forced=(step,)))
+            check_steps(MemorySettings(forced=(step,)), PLAN, manifest_of(PLAN))
         assert caught.value.detail == "Its operators are J1, J2, with groups 0 to 7."
-    Controller(PLAN, manifest_of(PLAN), MemorySettings(forced=(ForcedStep(0, spill=((L2, GROUPS - 1),)),)))
+    check_steps(MemorySettings(forced=(ForcedStep(0, spill=((L2, GROUPS - 1),)),)), PLAN, manifest_of(PLAN))
+
+
+# --- another plan ----------------------------------------------------------------------------------------------------
+
+CHANGE = ChangePlan("mjoin", "moving-state", 1, "forced")
+STEP = ForcedStep(1, plan="mjoin", by="moving-state", cut=((L1, 3),), spill=((L1, 4),))
+
+
+def proposed(*steps: ForcedStep, made: tuple[Decision, ...] = (), plan: PhysicalPlan = PLAN) -> list[Decision]:
+    """Before batch 1, after these were decided."""
+    settings = MemorySettings(forced=steps)
+    manifest = apply_all([RecordDecision(to_json(decision)) for decision in made], manifest_of(plan))
+    return Asked(manifest, settings=settings, plan=plan).propose(ForceSteps.of(settings))
+
+
+def test_groups_are_cut_before_the_plan_is_changed_and_spilled_after() -> None:
+    first = cut(J1, 3, 7 << 60)
+    assert proposed(STEP) == [first, CHANGE]
+    assert proposed(STEP, made=(first,)) == [CHANGE]
+    assert proposed(STEP, made=(first, CHANGE)) == [SpillGroups(((J1, 4),), "forced")]
+
+
+def test_the_order_of_entries_for_one_batch_is_nobodys_affair() -> None:
+    """A cut has the numbers that groups have before the change, also if its entry stands after that of the change."""
+    parts = (
+        ForcedStep(1, plan="mjoin", by="moving-state"),
+        ForcedStep(1, cut=((L1, 3),)),
+        ForcedStep(1, spill=((L1, 4),)),
+    )
+    for steps in itertools.permutations(parts):
+        assert proposed(*steps) == [cut(J1, 3, 7 << 60), CHANGE]
+        assert proposed(*steps, made=(cut(J1, 3, 7 << 60), CHANGE)) == [SpillGroups(((J1, 4),), "forced")]
+
+
+@pytest.mark.parametrize(
+    "decision, again",
+    [
+        (CHANGE, False),
+        (MigrationAbandoned("(A B C)", "moving-state", 1, "forced: no space left"), False),
+        (replace(CHANGE, reason="the settings say so"), True),
+        (replace(CHANGE, reason="asked for by hand"), True),
+        (MigrationAbandoned("(A B C)", "moving-state", 1, "the settings say so: no space left"), True),
+        (replace(CHANGE, before_batch=0), True),
+    ],
+    ids=["made", "tried in vain", "by settings", "by hand", "by settings in vain", "before another batch"],
+)
+def test_a_plan_is_changed_once_whatever_else_changed_it_before_the_same_batch(decision: Decision, again: bool) -> None:
+    step = ForcedStep(1, plan="mjoin", by="moving-state")
+    assert proposed(step, made=(decision,)) == ([CHANGE] if again else [])
+
+
+def test_groups_that_are_not_there_after_all_are_passed_over() -> None:
+    """The plan of the run is another than was thought of: its change came to nothing, or somebody made one by hand."""
+    step = ForcedStep(1, spill=((Label("J3"), 0), (L1, 2)), merge=((L1, GROUPS), (L2, 1)), cut=((Label("J4"), 0),))
+    assert proposed(step) == [
+        CannotForce(1, f"the plan {PLAN.tree} does not have J4:0, J3:0, J1:{GROUPS}"),
+        SpillGroups(((J1, 2),), "forced"),
+        MergeGroup(J2, 1, "forced"),
+    ]
+
+
+def test_steps_after_a_change_are_named_by_the_plan_that_follows() -> None:
+    manifest = manifest_of(PLAN)
+    later = ForcedStep(2, spill=((Label("J2"), 0),))
+    check_steps(MemorySettings(forced=(later,)), PLAN, manifest)
+    with pytest.raises(JobError, match='names "J2:0"'):
+        check_steps(MemorySettings(forced=(later, ForcedStep(1, plan="mjoin"))), PLAN, manifest)
+    check_steps(MemorySettings(forced=(later, ForcedStep(1, plan="auto"))), PLAN, manifest)  # who knows

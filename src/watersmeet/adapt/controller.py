@@ -10,7 +10,6 @@ from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.effects import Effects, effects_of, settle
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
-from watersmeet.adapt.policies.force_steps import check_steps
 from watersmeet.adapt.policy import Policy
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.plan.physical import PhysicalPlan
@@ -25,19 +24,17 @@ class Controller:
     def __init__(
         self,
         plan: PhysicalPlan,
-        manifest: Manifest,
         settings: MemorySettings | None = None,
         policies: tuple[Policy, ...] | None = None,
     ) -> None:
         self.plan = plan
         self.settings = settings or MemorySettings()
-        check_steps(self.settings, plan, manifest)
         self.ledgers = Ledgers(plan)
         self.policies = policies_for(self.settings) if policies is None else policies
 
-    def follow(self, plan: PhysicalPlan, manifest: Manifest) -> Controller:
+    def follow(self, plan: PhysicalPlan) -> Controller:
         """One that decides for another track, by the same policies."""
-        return Controller(plan, manifest, self.settings, self.policies)
+        return Controller(plan, self.settings, self.policies)
 
     @property
     def watched(self) -> bool:

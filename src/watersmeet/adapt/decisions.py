@@ -109,8 +109,17 @@ class MigrationAbandoned:
     reason: str
 
 
+@dataclass(frozen=True)
+class CannotForce:
+    """Groups that a forced step names are not there: the plan is another than was thought of when the run began."""
+
+    before_batch: int
+    reason: str
+
+
 Decision = (
     ChangePlan
+    | CannotForce
     | MigrationAbandoned
     | SpillGroups
     | CutGroup
@@ -123,7 +132,7 @@ Decision = (
 )
 
 # What users are shown; the others are means to the end of these.
-SHOWN = (SpillGroups, CutGroup, CannotSpill, MergeGroup, MergeGenerations)
+SHOWN = (SpillGroups, CutGroup, CannotSpill, CannotForce, MergeGroup, MergeGenerations)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from watersmeet.adapt.decisions import (
     SHOWN,
+    CannotForce,
     CannotSpill,
     ChangePlan,
     CloseLive,
@@ -121,7 +122,7 @@ def effects_of(
                 unites.append(decision)
             case ExpectResults(operator, results):
                 learned = replace(learned, expected=(operator, results))
-            case CannotSpill() | MigrationAbandoned():
+            case CannotSpill() | CannotForce() | MigrationAbandoned():
                 pass
     updates: list[Update] = list(close(closing, plan, manifest, ledgers))
     closed = bool(updates)

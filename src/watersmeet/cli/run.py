@@ -11,14 +11,15 @@ import json
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from watersmeet.cli.decisions import OF_THE_PLAN, decision_text
 from watersmeet.cli.terminal import make_table, size_text, tell
 from watersmeet.config import Job, load_job
 from watersmeet.errors import JobError
@@ -116,20 +117,28 @@ def report_lines(event: Event) -> None:
         case "batch" | "merge":
             cells = zip(COLUMNS, batch_cells(event), strict=True)
             print(", ".join(f"{name} {cell}" for name, cell in cells), flush=True)
-            for decision in event["decisions"]:
-                print(f"  {decision_text(decision)}", flush=True)
+            print_decisions(event)
         case "end":
+            print_decisions(event)
             print(summary(event), flush=True)
+
+
+def print_decisions(event: Event) -> None:
+    for decision in event.get("decisions", ()):
+        print(f"  {decision_text(decision)}", flush=True)
 
 
 @contextmanager
 def live_report() -> Iterator[Report]:
-    """A table of the last batches that is redrawn in place, and a closing summary."""
+    """A table of the last batches, redrawn in place, with changes of the plan above it, and a closing summary."""
     recent: deque[tuple[str, ...]] = deque(maxlen=BATCHES_SHOWN)
     closing: list[Text] = []
     with Live(console=Console(highlight=False), auto_refresh=False) as live:
 
         def report(event: Event) -> None:
+            for decision in event.get("decisions", ()):
+                if decision["decision"] in OF_THE_PLAN:
+                    live.console.print(Text(decision_text(decision)))
             if event["event"] == "note":
                 live.console.print(f"note: {event['text']}")
             elif event["event"] in ("batch", "merge"):
@@ -152,27 +161,6 @@ def batch_cells(event: Event) -> tuple[str, ...]:
         size_text(event["active_bytes"]),
         size_text(event["cold_bytes"]),
     )
-
-
-def decision_text(decision: Mapping[str, Any]) -> str:
-    """A decision for a reader.
-
-    >>> decision_text({"decision": "MergeGroup", "operator": "J1", "group": 3, "reason": "it pays"})
-    'merge J1:3: it pays'
-    """
-    reason = decision["reason"]
-    match decision["decision"]:
-        case "SpillGroups":
-            return f"spill of {len(decision['groups'])} groups: {reason}"
-        case "MergeGroup":
-            return f"merge {decision['operator']}:{decision['group']}: {reason}"
-        case "MergeGenerations":
-            return f"merge {len(decision['generations'])} generations of {decision['operator']}: {reason}"
-        case "CutGroup":
-            return f"cut {decision['operator']}:{decision['group']} in two: {reason}"
-        case "CannotSpill":
-            return f"over the budget: {reason}"
-    return f"{decision['decision']}: {reason}"
 
 
 def summary(event: Event) -> str:

@@ -218,7 +218,8 @@ class Driver(Generic[SourceT]):
                 self.checkpoint.tidy()
             batches = self.manifest.last_batch - self._before.last_batch
             seconds = 0.0 if self._began is None else self._clock.now() - self._began
-        self._report(EndEvent.of(self._before, self.manifest, batches, seconds).to_json(self._clock.utc_us()))
+            event = EndEvent.of(self._before, self.manifest, batches, seconds, self._pop_told())
+        self._report(event.to_json(self._clock.utc_us()))
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
@@ -306,7 +307,7 @@ class Driver(Generic[SourceT]):
         decision = self.manifest.decisions[-1]
         self._told.append(decision)
         self.plan = plan
-        self.controller = self.controller.follow(plan, self.manifest)
+        self.controller = self.controller.follow(plan)
         self._decide(Moment.AFTER_BATCH)  # what is in memory now may be too much
         self._tidy()
         return decision
@@ -348,8 +349,7 @@ class Driver(Generic[SourceT]):
         if source is not None:
             self._learned = replace(self._learned, batch_seconds=seconds)  # as figures of groups are: of batches
         self._decide(Moment.AFTER_BATCH)
-        told, self._told = self._told, []
-        decisions = [for_people(entry, self.plan.label) for entry in told]
+        decisions = self._pop_told()
         now_us = self._clock.utc_us()
         event = batch_event(
             self.plan,
@@ -368,6 +368,11 @@ class Driver(Generic[SourceT]):
         self._tidy()
         self.last_work = self._clock.now()
         return self.manifest
+
+    def _pop_told(self) -> list[Mapping[str, Any]]:
+        """What was decided since the last event, as users are told it."""
+        told, self._told = self._told, []
+        return [for_people(entry, self.plan.label) for entry in told]
 
     def _take_limits(self, source: SourceT) -> dict[str, int]:
         """How far ahead the rows of a batch may be, for all of its tasks."""

@@ -94,7 +94,7 @@ class MergeEvent(BatchEvent):
 
 @dataclass(frozen=True)
 class EndEvent(_Told):
-    """The sums over a run."""
+    """The sums over a run, and what was decided after its last batch."""
 
     rows_in: int
     rows_out: int
@@ -102,10 +102,18 @@ class EndEvent(_Told):
     batches: int
     seconds: float
     rows_ahead: int = 0
+    decisions: Sequence[Mapping[str, Any]] = ()
     event: ClassVar[str] = "end"
 
     @classmethod
-    def of(cls, before: Manifest, after: Manifest, batches: int, seconds: float) -> EndEvent:
+    def of(
+        cls,
+        before: Manifest,
+        after: Manifest,
+        batches: int,
+        seconds: float,
+        decisions: Sequence[Mapping[str, Any]] = (),
+    ) -> EndEvent:
         return cls(
             rows_in=after.rows_in - before.rows_in,
             rows_out=after.rows_out - before.rows_out,
@@ -113,6 +121,7 @@ class EndEvent(_Told):
             batches=batches,
             seconds=round(seconds, 6),
             rows_ahead=after.rows_ahead - before.rows_ahead,
+            decisions=list(decisions),
         )
 
 

@@ -18,7 +18,8 @@ from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import PlanSpec
+from watersmeet.plan.spec import PlanSpec, spec_of
+from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
     first_manifest,
@@ -189,6 +190,11 @@ def _newest(folders: CheckpointFolders) -> Manifest:
 
 def _check_steps(query: Query, settings: RunSettings, manifest: Manifest) -> None:
     """Refuse forced steps that cannot be taken, before anything is made that a refused run would leave behind."""
+    asked = asked_plan(query, settings.plan, manifest)
+    if asked is not None:  # it has that plan by the next batch
+        spec = spec_of(query, choose_tree(query, asked))
+        track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
+        manifest = replace(manifest, tracks=(track,))
     check_steps(settings.memory, lay_out_spec(query, manifest.answering.spec), manifest)
 
 
@@ -216,7 +222,7 @@ def _opened(
     spill: Folder | None = None,
 ) -> OpenRun:
     plan = lay_out_spec(query, checkpoint.manifest.answering.spec)
-    controller = Controller(plan, checkpoint.manifest, settings.memory)
+    controller = Controller(plan, settings.memory)
     outputs = outputs.of_checkpoint(checkpoint.manifest.id, checkpoint.manifest.epoch)
     make_spec = Planner(query, settings.plan).spec
     asked = asked_plan(query, settings.plan, checkpoint.manifest)

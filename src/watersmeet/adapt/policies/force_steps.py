@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from watersmeet.adapt.decisions import ChangePlan, CutGroup, Decision, MergeGroup, MigrationAbandoned, SpillGroups
+from watersmeet.adapt.decisions import (
+    CannotForce,
+    ChangePlan,
+    CutGroup,
+    Decision,
+    MergeGroup,
+    MigrationAbandoned,
+    SpillGroups,
+)
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
 from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, ForcedStep, LabelledGroup, MemorySettings
@@ -20,6 +28,8 @@ from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.tree import choose_tree
 from watersmeet.state.manifest import Manifest
+
+FORCED = "forced"  # what the reason of such a decision begins with
 
 
 @dataclass(frozen=True)
@@ -35,28 +45,51 @@ class ForceSteps:
         return cls(settings.forced, settings.spill if settings.spill != OFF else DEFAULT_POLICY)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
-        for step in self.steps:
-            if step.at_batch == outlook.next_batch:
-                if step.plan is not None and not _is_changed(step, outlook.decisions):
-                    yield from _cuts(step, outlook)
-                    yield ChangePlan(step.plan, step.by, step.at_batch, "forced")
-                    return
-                if step.plan is None:
-                    yield from _cuts(step, outlook)
-                spilled = tuple(_keys(outlook.plan, step.spill))
-                if step.spill_share is not None:
-                    wanted = int(step.spill_share * outlook.active_bytes)
-                    chosen = find_spill_policy(self.choice)(outlook.memory, wanted)
-                    spilled += tuple(key for key in chosen.groups if key not in spilled)
-                if spilled:
-                    yield SpillGroups(spilled, "forced")
-                for operator, group in _keys(outlook.plan, step.merge):
-                    yield MergeGroup(operator, group, "forced")
+        steps = [step for step in self.steps if step.at_batch == outlook.next_batch]
+        changes = [step for step in steps if step.plan is not None]  # one at most: two are refused
+        waiting = [step for step in changes if not _is_changed(step, outlook.decisions)]
+        if waiting or not changes:  # groups to cut are named by the plan that is there before
+            for step in steps:
+                yield from _cuts(step, outlook)
+        for step in waiting:
+            assert step.plan is not None
+            yield ChangePlan(step.plan, step.by, step.at_batch, FORCED)
+        if not waiting:
+            for step in steps:
+                yield from self._spills_and_merges(step, outlook, () if changes else step.cut)
+
+    def _spills_and_merges(
+        self, step: ForcedStep, outlook: Outlook, cut: Sequence[LabelledGroup]
+    ) -> Iterator[Decision]:
+        unknown = [named for named in (*cut, *step.spill, *step.merge) if not _is_there(named, outlook)]
+        if unknown:
+            names = ", ".join(f"{label}:{group}" for label, group in unknown)
+            yield CannotForce(step.at_batch, f"the plan {outlook.plan.tree} does not have {names}")
+        spilled = tuple(_keys(outlook.plan, [named for named in step.spill if named not in unknown]))
+        if step.spill_share is not None:
+            wanted = int(step.spill_share * outlook.active_bytes)
+            chosen = find_spill_policy(self.choice)(outlook.memory, wanted)
+            spilled += tuple(key for key in chosen.groups if key not in spilled)
+        if spilled:
+            yield SpillGroups(spilled, FORCED)
+        for operator, group in _keys(outlook.plan, [named for named in step.merge if named not in unknown]):
+            yield MergeGroup(operator, group, FORCED)
+
+
+def _is_there(named: LabelledGroup, outlook: Outlook) -> bool:
+    """Whether there is a group of this name.
+
+    One that was promised when the run began need not be: an optimiser, or somebody by hand, may have changed the plan
+    to another than was thought of, and a change of it may have come to nothing.
+    """
+    label, group = named
+    operator = outlook.plan.labels.get(label)
+    return operator is not None and group < outlook.placement.of(outlook.plan.operators[operator].partitioning).groups
 
 
 def _cuts(step: ForcedStep, outlook: Outlook) -> Iterator[CutGroup]:
     """The cuts of a step that are not made yet: a cut is made once, whoever asks again or starts again."""
-    for operator, group in _keys(outlook.plan, step.cut):
+    for operator, group in _keys(outlook.plan, [named for named in step.cut if _is_there(named, outlook)]):
         if not _is_made(operator, group, step, outlook.decisions):
             partitioning = outlook.plan.operators[operator].partitioning
             at_hash = outlook.placement.of(partitioning).bounds.middle(group)
@@ -66,9 +99,15 @@ def _cuts(step: ForcedStep, outlook: Outlook) -> Iterator[CutGroup]:
 
 
 def _is_changed(step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a change of the plan was made, or tried in vain: it is tried once."""
+    """Whether a change of the plan was made, or tried in vain: it is tried once.
+
+    Not whether there was another before the same batch: at the start of a run, or by hand.
+    """
     kinds = (ChangePlan.__name__, MigrationAbandoned.__name__)
-    return any(entry["decision"] in kinds and entry.get("before_batch") == step.at_batch for entry in decisions)
+    return any(
+        entry["decision"] in kinds and entry.get("before_batch") == step.at_batch and entry["reason"].startswith(FORCED)
+        for entry in decisions
+    )
 
 
 def _is_made(operator: OperatorName, group: int, step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
+from watersmeet.cli.decisions import decision_text
 from watersmeet.cli.state.checkpoint import add_checkpoint, batch_text, readable_versions
 from watersmeet.cli.terminal import make_table, output_console, size_text
 from watersmeet.draw.explain import measured_lines
@@ -81,7 +82,7 @@ def _show(manifest: Manifest, console: Console) -> None:
         console.print(Text("\n".join(f"  {line}" for line in measured_lines(manifest.measured))))
     if manifest.decisions:
         console.print("\ndecisions")
-        console.print(Text("\n".join(f"  {_decision_text(entry)}" for entry in manifest.decisions)))
+        console.print(Text("\n".join(_decision_lines(manifest))))
     if manifest.batch is not None:
         batch = manifest.batch
         console.print(
@@ -141,14 +142,8 @@ def _state_cells(name: str, held: Sequence[Segment]) -> tuple[str, ...]:
     )
 
 
-def _decision_text(entry: Mapping[str, Any]) -> str:
-    """A decision as a sentence.
-
-    >>> _decision_text({"version": 3, "decision": "plan", "plan": "(A B)", "reason": "asked for"})
-    'version 3: plan (A B): asked for'
-    """
-    what = " ".join(str(entry[name]) for name in ("decision", "plan") if name in entry)
-    return f"version {entry.get('version', 0)}: {what}: {entry.get('reason', '')}"
+def _decision_lines(manifest: Manifest) -> list[str]:
+    return [f"  version {entry.get('version', 0)}: {decision_text(entry)}" for entry in manifest.decisions]
 
 
 def _segment_cells(segment: Segment) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ class LocalRun:
         asked_plan: str | None = None,
     ) -> None:
         self.checkpoint = checkpoint
-        controller = controller or Controller(plan, checkpoint.manifest, memory)
+        controller = controller or Controller(plan, memory)
         self._clock = clock or WallClock()
         self._executor = LocalExecutor(plan.query, checkpoint.segments, results, late, checkpoint.sync_first)
         self.driver: Driver[SourceBatches] = Driver(

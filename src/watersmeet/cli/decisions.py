@@ -1,0 +1,50 @@
+"""Decisions as sentences, for a run that tells of them and for a checkpoint that is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+OF_THE_PLAN = ("ChangePlan", "MigrationAbandoned")  # told wherever there is room for a line
+
+
+def decision_text(decision: Mapping[str, Any]) -> str:
+    """A decision for a reader.
+
+    >>> decision_text({"decision": "MergeGroup", "operator": "J1", "group": 3, "reason": "it pays"})
+    'merge J1:3: it pays'
+    """
+    reason = decision.get("reason", "")
+    match decision["decision"]:
+        case "SpillGroups":
+            return f"spill of {len(decision['groups'])} groups: {reason}"
+        case "MergeGroup":
+            return f"merge {decision['operator']}:{decision['group']}: {reason}"
+        case "MergeGenerations":
+            return f"merge {len(decision['generations'])} generations of {decision['operator']}: {reason}"
+        case "CutGroup":
+            return f"cut {decision['operator']}:{decision['group']} in two: {reason}"
+        case "CannotSpill":
+            return f"over the budget: {reason}"
+        case "CannotForce":
+            return f"cannot be forced: {reason}"
+        case "ChangePlan":
+            return f"plan changed to {decision['plan']} by {decision['by']}: {reason}{_figures(decision)}"
+        case "MigrationAbandoned":
+            return f"plan not changed to {decision['plan']} by {decision['by']}: {reason}"
+        case "plan":
+            return f"plan {decision['plan']}: {reason}"
+    return f"{decision['decision']}: {reason}"
+
+
+def _figures(change: Mapping[str, Any]) -> str:
+    """What a change of the plan took, as far as it says.
+
+    >>> _figures({"from": "(A B C)", "states_kept": 3, "states_made": 1, "rows_made": 1200, "seconds": 0.3})
+    '; it was (A B C), 3 states were kept and 1 made, with 1,200 rows, in 0.30 seconds'
+    """
+    if "states_kept" not in change:
+        return ""
+    rows = f", with {change['rows_made']:,} rows" if change.get("rows_made") else ""
+    made = f"{change['states_kept']} states were kept and {change['states_made']} made{rows}"
+    return f"; it was {change['from']}, {made}, in {change['seconds']:.2f} seconds"
