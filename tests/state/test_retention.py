@@ -197,3 +197,16 @@ def test_files_are_kept_while_a_version_refers_to_them(
         assert not set(popped) & wanted
         gone |= set(popped)
         assert gone | wanted == set().union(*by_version), "what nobody needs has been told"
+
+
+def test_a_file_that_comes_and_goes_with_one_version_is_kept_for_none(root: Folder, first_manifest: Manifest) -> None:
+    table, _ = make(root, first_manifest, Retention(100, None))
+    table.commit([], [AddSegment(segment("expired")), AddSegment(segment("kept"))], lambda after: [_let_go("expired")])
+    assert table.segments_kept() == ["kept"]
+    assert table.pop_dropped() == ["expired"]
+    table.commit([], [_let_go("kept")])
+    assert (table.segments_kept(), table.pop_dropped()) == (["kept"], []), "the version before refers to it"
+
+
+def _let_go(name: str) -> ReleaseGroups:
+    return ReleaseGroups(SegmentId(name), GROUPS)

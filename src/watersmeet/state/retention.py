@@ -82,13 +82,18 @@ class FilesKept:
         self._entries = Counter(files)
         self._dropped: deque[tuple[int, str]] = deque()  # the oldest first
         self._dropped_at: dict[str, int] = {}  # by the last version that did it, where none has taken it up again
+        self._unseen: list[str] = []  # that came and went with one version: none refers to them
 
     def change(self, version: int, changes: Iterable[tuple[str, int]]) -> None:
         """So many entries more, or fewer, of each file; one that has none is dropped by this version."""
         for file, change in changes:
+            known = file in self._entries or file in self._dropped_at
             self._entries[file] += change
             if self._entries[file]:
                 self._dropped_at.pop(file, None)
+            elif not known:
+                del self._entries[file]
+                self._unseen.append(file)
             else:
                 del self._entries[file]
                 self._dropped.append((version, file))
@@ -96,7 +101,7 @@ class FilesKept:
 
     def pop(self, kept_from: int) -> list[str]:
         """The files that no version from `kept_from` on refers to, each told once."""
-        found = []
+        found, self._unseen = self._unseen, []
         while self._dropped and self._dropped[0][0] <= kept_from:
             version, file = self._dropped.popleft()
             if self._dropped_at.get(file) == version:
