@@ -100,6 +100,16 @@ class ChangePlan:
 
 
 @dataclass(frozen=True)
+class BeginMigration:
+    """A change of the plan is under way, which `ChangePlan` will be the end of."""
+
+    plan: str
+    by: str
+    before_batch: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class MigrationAbandoned:
     """A change of the plan came to nothing, and the former plan goes on."""
 

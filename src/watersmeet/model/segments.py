@@ -35,6 +35,8 @@ class Segment:
     `tier` is "active" (probed by every batch, counted against the budget) or "cold" (read by merges only). Active rows
     are of the live generation of their groups; a cold segment says its `generation`, which is `LIVE` for rows that went
     cold because they expired. All results within a generation have been emitted; results across generations are owed.
+    `delivery` is the number that deliveries had come to when the newest of its rows came, which grows from batch to
+    batch and from round to round: what a plan that is warming up has seen is told apart by it.
 
     A file whose groups are partly active and partly cold has an entry for each part; `file` is its name, that of the
     entry it began as.
@@ -56,6 +58,7 @@ class Segment:
     group_rows: tuple[int, ...] = ()
     group_keys: tuple[int, ...] = ()
     part_of: SegmentId = NO_SEGMENT  # the entry that the file began as, where that is another one
+    delivery: int = 0  # earlier releases did not say
 
     @property
     def file(self) -> SegmentId:
@@ -188,6 +191,7 @@ class Segment:
             "group_rows": self.group_rows,
             "group_keys": self.group_keys,
             "part_of": self.part_of,
+            "delivery": self.delivery,
         }
 
     @classmethod

@@ -91,6 +91,11 @@ class StageContext:
     lineage: Mapping[str, OperatorName] = field(default_factory=dict)  # by field, the join whose hash it is
     query: Query | None = None  # for a stage that emits results
     seeds: Seeds | None = None  # None: for a batch or a round
+    apart: tuple[int, ...] = ()  # deliveries after which rows are not written into one file with those before
+
+    def side(self, delivery: int) -> int:
+        """On which side of those deliveries rows are."""
+        return sum(delivery > bound for bound in self.apart)
 
     def is_given(self, state: State) -> bool:
         """Whether a state is taken from another plan, as it is."""
@@ -221,6 +226,7 @@ class BatchContext:
             watched=self._bounds if self.watched and self.new_rows else {},
             lineage={n.lineage: n.name for n in plan.operators.values() if n.lineage is not None},
             query=None if stage.exchanges else plan.query,
+            apart=self.manifest.apart,
         )
 
 

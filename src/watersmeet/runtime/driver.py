@@ -18,17 +18,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from watersmeet import faults
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import ChangePlan, Decision, MigrationAbandoned, Work, for_people, to_json
+from watersmeet.adapt.decisions import ChangePlan, Decision, Work, for_people
 from watersmeet.adapt.effects import Effects
 from watersmeet.adapt.outlook import Moment
-from watersmeet.adapt.policies.migrate import find_road
-from watersmeet.errors import InternalError, ResourceError
+from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.model.ids import DeliveryId
 from watersmeet.model.stretches import Stretch
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.optimize.query_graph import Statistics
-from watersmeet.plan.layout import lay_out_spec
-from watersmeet.plan.matching import match_plans
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec, spec_of
@@ -40,12 +37,13 @@ from watersmeet.runtime.context import BatchContext, watermarks_us
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
 from watersmeet.runtime.gathering import Gatherer
+from watersmeet.runtime.migrating import Migrator, refuse_while_under_way
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.runtime.seeding import Seeding
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import Delivery, Manifest, Track
-from watersmeet.state.table import AtVersion
-from watersmeet.state.updates import AddSegment, Learn, MarkDelivered, RecordDecision, SwitchPlan, Update
+from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.table import AtVersion, Consequences, none
+from watersmeet.state.updates import Learn, MarkDelivered, Update
 
 SourceT = TypeVar("SourceT", contravariant=True)
 Deliver = Callable[[Delivery], Sequence[Folder] | None]  # the folders, if any, that its files have come to
@@ -97,15 +95,15 @@ class Driver(Generic[SourceT]):
     ) -> None:
         """`asked_plan`: what the run is to change its plan to before it does anything else."""
         self.plan = plan
-        self._make_spec = make_spec or _by_standard_costs(plan.query)
+        self.make_spec = make_spec or _by_standard_costs(plan.query)
         self._asked_plan = asked_plan
         self.checkpoint = checkpoint
         self.controller = controller
         self.turn = threading.RLock()  # held by whoever works: a batch, or a round
-        self._executor = executor
+        self.executor = executor
         self._deliver = deliver
         self._report = report
-        self._clock = clock or WallClock()
+        self.clock = clock or WallClock()
         self._gatherer = gatherer
         self._waiting_since: dict[DeliveryId, float] = {}  # what this run has committed, and may gather
         self._before = checkpoint.manifest
@@ -114,7 +112,13 @@ class Driver(Generic[SourceT]):
         self._told: list[Mapping[str, Any]] = []  # decisions since the last event
         self._ahead = AheadNotes()
         self._began: float | None = None
-        self.last_work = self._clock.now()
+        self.last_work = self.clock.now()
+        self._migrator = Migrator(self)
+
+    @property
+    def migrating(self) -> bool:
+        """Whether a change of the plan is under way."""
+        return self._migrator.under_way
 
     @property
     def manifest(self) -> Manifest:
@@ -124,7 +128,7 @@ class Driver(Generic[SourceT]):
 
     def begin(self) -> None:
         """Report the start, and deliver what an earlier run may not have delivered."""
-        self._report(StartEvent(self.plan.tree).to_json(self._clock.utc_us()))
+        self._report(StartEvent(self.plan.tree).to_json(self.clock.utc_us()))
         self.deliver_pending()
         self._change_as_asked()
 
@@ -148,13 +152,13 @@ class Driver(Generic[SourceT]):
         due = [entry for entry in self.manifest.undelivered if entry.id in self._waiting_since]
         if not due:
             return
-        waited = self._clock.now() - self._waiting_since[due[0].id]
+        waited = self.clock.now() - self._waiting_since[due[0].id]
         if at_end or waited >= gatherer.every.total_seconds():
             self.checkpoint.check_held()
             if len(due) > 1 and (gathered := gatherer.gather(due, self.manifest)) is not None:
                 self.checkpoint.sync_first(gatherer.files_of(gathered))
                 faults.reach("before-gather")
-                self._commit([gathered])
+                self.commit([gathered])
                 faults.reach("after-gather")
                 gatherer.discard(due, gathered)
             self._waiting_since = {}
@@ -164,9 +168,10 @@ class Driver(Generic[SourceT]):
         with self.turn:
             self.deliver_pending()
             self._change_as_asked()
-            started = self._clock.now()
+            started = self.clock.now()
             self._began = started if self._began is None else self._began
-            work = self._decide(Moment.BEFORE_BATCH)
+            self._migrator.go_on()
+            work = self.decide(Moment.BEFORE_BATCH)
             return self._run(work, source, started)
 
     def run_idle(self) -> bool:
@@ -176,8 +181,10 @@ class Driver(Generic[SourceT]):
             self.deliver_pending()
             if self.manifest.batch is None:
                 return False
-            started = self._clock.now()
-            work = self._decide(Moment.IDLE)
+            if self._migrator.go_on(idle=True):
+                return True
+            started = self.clock.now()
+            work = self.decide(Moment.IDLE)
             if work:
                 self._run(work, None, started)
             return bool(work)
@@ -187,8 +194,8 @@ class Driver(Generic[SourceT]):
         with self.turn:
             if self.manifest.batch is None:
                 return False
-            started = self._clock.now()
-            work = self._decide(Moment.END if ended else Moment.DRAIN)
+            started = self.clock.now()
+            work = self.decide(Moment.END if ended else Moment.DRAIN)
             if work:
                 self._run(work, None, started)
             return bool(work)
@@ -207,29 +214,29 @@ class Driver(Generic[SourceT]):
     def run_round(self, work: Work) -> Manifest:
         """A round of work after the last batch."""
         with self.turn:
-            return self._run(work, None, self._clock.now())
+            return self._run(work, None, self.clock.now())
 
     def end(self) -> None:
         """Note down what was delivered, and report the sums of this run."""
         with self.turn:
             self.deliver_pending(at_end=True)
             if self._delivered:
-                self._commit([])
+                self.commit([])
                 self.checkpoint.tidy()
             batches = self.manifest.last_batch - self._before.last_batch
-            seconds = 0.0 if self._began is None else self._clock.now() - self._began
+            seconds = 0.0 if self._began is None else self.clock.now() - self._began
             event = EndEvent.of(self._before, self.manifest, batches, seconds, self._pop_told())
-        self._report(event.to_json(self._clock.utc_us()))
+        self._report(event.to_json(self.clock.utc_us()))
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    def _decide(self, moment: Moment) -> Work:
+    def decide(self, moment: Moment) -> Work:
         """Ask, and carry out; ask again where groups were cut or the plan was changed: nothing else goes with that."""
         while True:
             effects = self._ask(moment)
             work = self._carry_out(effects)
             if effects.change is not None:
-                self._change_plan(effects.change)
+                self._migrator.begin(effects.change)
             elif not effects.cuts:
                 return work
 
@@ -239,10 +246,12 @@ class Driver(Generic[SourceT]):
 
     def _carry_out(self, effects: Effects) -> Work:
         """Commit what was decided; the work that is left for tasks."""
+        if effects.cuts and self._migrator.under_way:
+            self._migrator.abandon("groups are cut")
         counted = [count_cut(cut, self.plan, self.manifest, self.checkpoint.segments) for cut in effects.cuts]
         if updates := [*effects.updates, *counted]:
             faults.reach("before-spill")
-            self._commit(updates)
+            self.commit(updates)
             faults.reach("after-spill")
             self._learned = replace(self.manifest.learned, batch_seconds=self._learned.batch_seconds)
         self._told += effects.shown
@@ -251,66 +260,35 @@ class Driver(Generic[SourceT]):
     # --- another plan ------------------------------------------------------------------------------------------------
 
     def migrate(self, plan: str, by: str, reason: str) -> Mapping[str, Any]:
-        """Change the plan, now; the decision, as users are shown it."""
+        """Change the plan, or set out for it; the decision."""
         with self.turn:
             self.deliver_pending()
-            return self._change_plan(ChangePlan(plan, by, self.manifest.last_batch + 1, reason))
+            refuse_while_under_way(self._migrator)
+            return self._migrator.begin(ChangePlan(plan, by, self.manifest.last_batch + 1, reason))
 
     def _change_as_asked(self) -> None:
         """Change to the plan that the settings of the run name, where its checkpoint has another."""
         with self.turn:
             if self._asked_plan is not None:
                 plan, self._asked_plan = self._asked_plan, None
-                self._change_plan(ChangePlan(plan, "auto", self.manifest.last_batch + 1, "the settings say so"), plan)
+                now = self.manifest.last_batch + 1
+                self._migrator.begin(ChangePlan(plan, MovingState.name, now, "the settings say so"), plan)
 
-    def _change_plan(self, change: ChangePlan, asked: str | None = None) -> Mapping[str, Any]:
-        """Go over to another plan by moving state, between two batches.
-
-        First all that is owed is emitted: then every group has one generation, and what each state holds is all that
-        it should. So the states that both plans have can be taken over, and the others made from them; all rows of a
-        group are one generation of the new plan too, for no result among them is missing. One commit switches.
-        """
-        started, road = self._clock.now(), find_road(change.by)
-        former, before = self.plan, self.manifest.answering
-        spec, why = self._make_spec(change.plan, self.manifest, self.controller.watched)
-        plan = lay_out_spec(former.query, spec)
-        matching = match_plans(former, plan)
-        told = {**to_json(change), "by": road, "from": former.tree, "plan": plan.tree}
-        try:
-            faults.reach("before-migration")
-            self.drain(ended=False)
-            if self.controller.owes(self.manifest):
-                raise InternalError("results are owed after all of them were to be emitted")
-            seeding = Seeding(plan, self.manifest, matching)
-            tasks = self._executor.make_states(seeding) if matching.made and self.manifest.segments else []
-        except ResourceError as error:
-            abandoned = MigrationAbandoned(plan.tree, road, change.before_batch, f"{change.reason}: {error.primary}")
-            self._commit([RecordDecision(to_json(abandoned))])
-            self._told.append(self.manifest.decisions[-1])
-            return self._told[-1]
-        added = [segment for task in tasks for segment in task.added]
-        told |= {
-            "states_kept": len(matching.kept),
-            "states_made": len(matching.made),
-            "rows_made": sum(segment.rows for segment in added),
-            "seconds": round(self._clock.now() - started, 6),
-        }
-        since = self.manifest.last_batch + 1
-        track = Track(spec, why, since_batch=since, asked=before.asked if asked is None else asked)
-        reopened = [state for state in matching.kept if former.operator_of.get(state) not in matching.operators]
-        switch = SwitchPlan(track, matching.dropped, tuple(reopened), tuple(sorted(matching.operators)))
-        faults.reach("before-switch")
+    def follow(self, plan: PhysicalPlan) -> None:
+        """Another plan answers from now on."""
         self._learned = replace(self._learned, expected=None)
-        self._commit([switch, *map(AddSegment, added), RecordDecision(told)])
-        faults.reach("after-switch")
-        self.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
-        decision = self.manifest.decisions[-1]
-        self._told.append(decision)
         self.plan = plan
         self.controller = self.controller.follow(plan)
-        self._decide(Moment.AFTER_BATCH)  # what is in memory now may be too much
-        self._tidy()
-        return decision
+
+    def tell_decision(self) -> Mapping[str, Any]:
+        """Have the last decision told with the next event; it."""
+        self._told.append(self.manifest.decisions[-1])
+        return self._told[-1]
+
+    @property
+    def batch_seconds(self) -> float:
+        """That the last batch took."""
+        return self._learned.batch_seconds
 
     def _run(self, work: Work, source: SourceT | None, started: float) -> Manifest:
         """Run tasks and commit what they did, then all that follows a commit of results."""
@@ -324,8 +302,8 @@ class Driver(Generic[SourceT]):
             limits_us={} if source is None else self._take_limits(source),
         )
         synced = self.checkpoint.sync_seconds
-        streams, tasks = self._executor.run(context, source)
-        ran = self._clock.now()
+        streams, tasks = self.executor.run(context, source)
+        ran = self.clock.now()
         commit_batch(
             self.checkpoint,
             context,
@@ -335,22 +313,22 @@ class Driver(Generic[SourceT]):
             self._learned,
             self._marks(),
         )
-        commit_seconds = self._clock.now() - ran
+        commit_seconds = self.clock.now() - ran
         sync_seconds = self.checkpoint.sync_seconds - synced + sum(task.sync_seconds for task in tasks)
         self._let_go_of_delivered()
         if self._gatherer is not None:
-            self._waiting_since[self.manifest.undelivered[-1].id] = self._clock.now()
+            self._waiting_since[self.manifest.undelivered[-1].id] = self.clock.now()
         self._learned = self.manifest.learned
         for report in streams:
             self.checkpoint.files.add(report.stream, report.files)
         self.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
         self.deliver_pending()
-        seconds = self._clock.now() - started
+        seconds = self.clock.now() - started
         if source is not None:
             self._learned = replace(self._learned, batch_seconds=seconds)  # as figures of groups are: of batches
-        self._decide(Moment.AFTER_BATCH)
+        self.decide(Moment.AFTER_BATCH)
         decisions = self._pop_told()
-        now_us = self._clock.utc_us()
+        now_us = self.clock.utc_us()
         event = batch_event(
             self.plan,
             self.manifest,
@@ -361,12 +339,13 @@ class Driver(Generic[SourceT]):
             now_us,
             sync_seconds,
             {report.stream: report.backlog for report in streams if report.backlog is not None},
+            self._migrator.progress,
         )
         self._report(event.to_json(now_us))
         for note in self._ahead.of_batch(self.plan.query, merge_stream_reports(streams)):
             warn(note, self._report)
-        self._tidy()
-        self.last_work = self._clock.now()
+        self.tidy()
+        self.last_work = self.clock.now()
         return self.manifest
 
     def _pop_told(self) -> list[Mapping[str, Any]]:
@@ -379,19 +358,19 @@ class Driver(Generic[SourceT]):
         return take_limits(
             self.plan.query,
             self.manifest,
-            self._clock,
-            lambda look: self._executor.find_stretches(look, source),
+            self.clock,
+            lambda look: self.executor.find_stretches(look, source),
         )
 
-    def _tidy(self) -> None:
+    def tidy(self) -> None:
         if rolled := list(self.checkpoint.files.roll(self.manifest)):
-            self._commit(rolled)
+            self.commit(rolled)
         self.checkpoint.tidy()
 
-    def _commit(self, updates: Sequence[Update]) -> None:
+    def commit(self, updates: Sequence[Update], consequences: Consequences = none) -> None:
         changed = self._learned != self.manifest.learned
         learn = [Learn(self._learned)] if changed and not any(isinstance(u, Learn) for u in updates) else []
-        self.checkpoint.commit([AtVersion(self.manifest.version)], [*self._marks(), *updates, *learn])
+        self.checkpoint.commit([AtVersion(self.manifest.version)], [*self._marks(), *updates, *learn], consequences)
         self._let_go_of_delivered()
 
     def _let_go_of_delivered(self) -> None:

@@ -82,6 +82,7 @@ class BatchEvent(_Told):
     decisions: Sequence[Mapping[str, Any]]
     rows_ahead: int = 0
     sync_seconds: float = 0.0  # that its commit and its tasks, all together, have waited for the disk
+    migration: Mapping[str, Any] | None = None  # how far a change of the plan is that is under way
     event: ClassVar[str] = "batch"
 
 
@@ -148,6 +149,7 @@ def batch_event(
     now_us: int | None = None,
     sync_seconds: float = 0.0,
     backlogs: Mapping[str, Backlog] = MappingProxyType({}),
+    migration: Mapping[str, Any] | None = None,
 ) -> BatchEvent:
     """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
@@ -184,6 +186,7 @@ def batch_event(
         decisions=list(decisions),
         rows_ahead=batch.rows_ahead,
         sync_seconds=round(sync_seconds, 6),
+        migration=migration,
     )
 
 

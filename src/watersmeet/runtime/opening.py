@@ -179,7 +179,8 @@ def _asked_now(query: Query, settings: PlanSettings, manifest: Manifest) -> list
     track = manifest.answering
     if settings.plan == track.asked or asked_plan(query, settings, manifest) is not None:
         return []
-    return [SetTracks((replace(track, asked=settings.plan),))]
+    others = tuple(other for other in manifest.tracks if other is not track)
+    return [SetTracks((replace(track, asked=settings.plan), *others))]
 
 
 def _newest(folders: CheckpointFolders) -> Manifest:

@@ -1,15 +1,20 @@
 """Makes the states of a plan that is to take over, from those of the plan that answers.
 
-The new plan runs its own stages, with the rows that are kept as if they had come in one batch: what states hold is
-joined bottom-up by the joins that batches use, with their windows, and written down as segments. Nothing is emitted:
-the joins whose results nobody keeps, the last one of all, do not run. Rows go through the tasks in pieces, as those of
-a batch do, so that what this takes in memory does not grow with the state.
+The new plan runs its own stages on rows that the other keeps, as if they came in a batch: they are joined bottom-up by
+the joins that batches use, with their windows, with each other and with what was taken in before, and what is made is
+written down as segments. Nothing is emitted: the joins whose results nobody keeps, the last one of all, do not run.
+Rows go through the tasks in pieces, as those of a batch do, so that what this takes in memory does not grow with the
+state.
+
+Which rows are taken in, and in how many steps, makes no difference: a step joins what is new with itself and with all
+that came before it, so that each combination is made once, in the step that takes in the last of its rows.
 
 Reads segments and writes new ones; the commit that makes them part of the state is the driver's.
 """
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,17 +23,21 @@ import pyarrow as pa
 
 from watersmeet.kernel.pieces import merged_pieces
 from watersmeet.kernel.prepare import cut, keyed
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
+from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment
 from watersmeet.plan.matching import FedPort, Matching
-from watersmeet.plan.physical import PhysicalPlan, Stage
+from watersmeet.plan.physical import PhysicalPlan, Stage, State
 from watersmeet.runtime.context import Seeds, StageContext, watermarks_us
 from watersmeet.runtime.stages.slot_state import slices_of
 from watersmeet.state.expiry import horizon_us
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.manifest import Manifest, Warming
 from watersmeet.state.output_names import Stamp
 from watersmeet.state.segment_files import Segments
+
+FULL = 1 << 16  # stretches of the hash
 
 
 @dataclass(frozen=True)
@@ -41,11 +50,17 @@ class SeedPiece:
 
 @dataclass(frozen=True)
 class Seeding:
-    """The states of `plan` that are to be made, from what `manifest` has."""
+    """What a track that warms up takes in next of what `manifest` has: rows up to the delivery `upto`.
+
+    With `cursor`, rows that were there when it began, in groups up to there alone.
+    """
 
     plan: PhysicalPlan
     manifest: Manifest
     matching: Matching
+    warming: Warming
+    upto: int
+    cursor: int | None = None
 
     @property
     def placement(self) -> Placement:
@@ -53,35 +68,85 @@ class Seeding:
 
     @cached_property
     def pieces(self) -> tuple[SeedPiece, ...]:
-        """What is read, segment by segment."""
+        """What is read, segment by segment, and sent to ports."""
         sources = {port.source.name: port.source for port in self.matching.ports}
         return tuple(
             SeedPiece(segment, tuple(port for port in self.matching.ports if port.source.name == name))
-            for name in sources
-            for segment in self.manifest.segments.of_state(name)
+            for name, source in sources.items()
+            for segment in self._fresh(source)
         )
 
+    @property
+    def rows(self) -> int:
+        """That are taken in, of inputs and of states that both plans have."""
+        given = [segment for state in self._given.values() for segment in self._fresh(state)]
+        return sum(segment.live_rows for segment in (*given, *(piece.segment for piece in self.pieces)))
+
     @cached_property
-    def _given(self) -> Mapping[StateName, tuple[Segment, ...]]:
-        return {name: tuple(self.manifest.segments.of_state(name)) for name in self.matching.kept}
+    def _given(self) -> Mapping[StateName, State]:
+        """The states of both plans that a join which runs reads."""
+        return {name: self.plan.states[name] for name in self.matching.kept}
+
+    def _fresh(self, state: State) -> list[Segment]:
+        """What of a state of the answering plan is new to the track."""
+        seen, segments = self.warming, list(self.manifest.segments.of_state(state.name))
+        found: list[Segment] = []
+        if seen.done < seen.start:
+            rest = self._groups(state, seen.cursor, FULL if self.cursor is None else self.cursor)
+            found += [segment.only(rest) for segment in segments if segment.delivery <= seen.start]
+        if self.cursor is None:
+            low = max(seen.start, seen.done)
+            found += [segment for segment in segments if low < segment.delivery <= self.upto]
+        return [segment for segment in found if segment.groups and segment.live_rows]
+
+    def _seen(self, state: State) -> list[Segment]:
+        """What of a state of the answering plan the track has taken in."""
+        seen, segments = self.warming, self.manifest.segments.of_state(state.name)
+        if seen.done < seen.start:
+            groups = self._groups(state, 0, seen.cursor)
+            found = [segment.only(groups) for segment in segments if segment.delivery <= seen.start]
+        else:
+            found = [segment for segment in segments if seen.since < segment.delivery <= seen.done]
+        return [segment for segment in found if segment.groups and segment.live_rows]
+
+    def _groups(self, state: State, low: int, high: int) -> tuple[GroupRange, ...]:
+        """The groups that begin in these of `FULL` stretches of the hash."""
+        first, last = (groups_before(self.placement.of(state.partitioning).bounds, at) for at in (low, high))
+        return ((first, last),) if first < last else ()
+
+    def _kept(self, state: State) -> tuple[Segment, ...]:
+        """What a state of the new plan has, before what is taken in now."""
+        if state.name in self._given:
+            return tuple(self._seen(state))
+        return tuple(self.manifest.segments.of_state(state.name)) if state.name in self.plan.states else ()
 
     def for_stage(self, stage: Stage) -> StageContext:
         marks = watermarks_us(self.plan, self.manifest)
         manifest = self.manifest
         return StageContext(
             stage=stage,
-            stamp=Stamp(manifest.last_batch, manifest.next_delivery, manifest.id, manifest.epoch),
+            stamp=Stamp(manifest.last_batch, manifest.next_delivery - 1, manifest.id, manifest.epoch),
             round=0,
             placement=self.placement,
             port_stage=self.plan.port_stage,
-            segments={state.name: () for state in stage.reads},
+            segments={state.name: self._kept(state) for state in stage.reads},
+            # Nothing that is owed holds these back: the new plan emits nothing that follows from it.
             horizons_us={state.name: horizon_us(self.plan, state, marks, {}) for state in stage.states},
             closed={},
             seeds=Seeds(
-                {state.name: self._given[state.name] for state in stage.states if state.name in self._given},
+                {state.name: tuple(self._fresh(state)) for state in stage.states if state.name in self._given},
                 self.matching.joins,
             ),
         )
+
+
+def groups_before(bounds: Bounds, cursor: int) -> int:
+    """How many groups begin before a stretch of the hash, of `FULL`.
+
+    >>> groups_before(Bounds(4), 0), groups_before(Bounds(4), 1), groups_before(Bounds(4), FULL)
+    (0, 1, 4)
+    """
+    return bisect.bisect_left(range(len(bounds)), cursor << 48, key=bounds.hash_start)
 
 
 def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Iterator[tuple[int, int, pa.RecordBatch]]:

@@ -10,12 +10,12 @@ Costs in proportion to the active segments, which compaction keeps few, and to t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from watersmeet.kernel.window import NEVER
-from watersmeet.model.ids import OperatorName
+from watersmeet.model.ids import OperatorName, StateName
 from watersmeet.model.routing import intersect_ranges, subtract_ranges
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.state.ledger import Ledger, Ledgers, as_ranges
@@ -50,6 +50,19 @@ def expire(plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ledge
         result += _expire_active(manifest.segments, state, until, ledger)
         if ledger is not None:
             result += _expire_cold(manifest.segments, state, until, ledger)
+    return result
+
+
+def expire_made(
+    plan: PhysicalPlan, names: Iterable[StateName], manifest: Manifest, watermarks: Watermarks
+) -> list[Update]:
+    """The same for states that are being made for a plan which is to take over, and owes nothing."""
+    result: list[Update] = []
+    for state in map(plan.states.__getitem__, names):
+        until = horizon_us(plan, state, watermarks, {})
+        if until is not None and state.windows:
+            gone = (entry for entry in manifest.segments.of_state(state.name) if entry.max_expiry_us <= until)
+            result += [ReleaseGroups(entry.id, entry.groups) for entry in gone]
     return result
 
 

@@ -25,6 +25,7 @@ from watersmeet.state.segment_table import SegmentTable
 
 FORMAT = 4
 ANSWERS = "answers"  # the role of the track whose results are emitted
+WARMS_UP = "warms up"  # the role of the track that is to take over
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,30 @@ class QueryIdentity:
     text: str
     streams: dict[str, str]  # name -> schema, event-time column and lateness as text
     digest: str
+
+
+@dataclass(frozen=True)
+class Warming:
+    """How far a track that is to take over has come. Rows are told apart by the `delivery` of their segments.
+
+    Rows up to `start` were there when it began: those of groups that begin before `cursor` (of 2**16 stretches of the
+    hash) it has taken in, and all of them once `done` has come to `start`; or it does without them, if it `skips` them.
+    Of the rows since it has those up to `done`.
+    """
+
+    by: str
+    start: int
+    done: int = -1
+    cursor: int = 0
+    skips: bool = False
+    rows: int = 0  # taken in so far
+    seconds: float = 0.0  # that this has taken
+    change: Mapping[str, Any] = field(default_factory=dict)  # the decision that it comes of
+
+    @property
+    def since(self) -> int:
+        """Of rows up to here nothing is taken in."""
+        return self.start if self.skips else -1
 
 
 @dataclass(frozen=True)
@@ -48,13 +73,22 @@ class Track:
     role: str = ANSWERS
     since_batch: int = 0
     asked: str = ""  # of earlier releases, which did not say
+    warming: Warming | None = None  # of one that warms up
 
     def to_json(self) -> dict[str, Any]:
-        return {**_flat(self), "spec": self.spec.to_json()}
+        warming = None if self.warming is None else _flat(self.warming)
+        return {**_flat(self), "spec": self.spec.to_json(), "warming": warming}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Track:
-        return cls(**{**data, "spec": PlanSpec.from_json(data["spec"])})
+        warming = data.get("warming")
+        return cls(
+            **{
+                **data,
+                "spec": PlanSpec.from_json(data["spec"]),
+                "warming": None if warming is None else Warming(**warming),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -237,6 +271,19 @@ class Manifest:
     def answering(self) -> Track:
         """The track whose results are emitted."""
         return next(track for track in self.tracks if track.role == ANSWERS)
+
+    @property
+    def warming_up(self) -> Track | None:
+        """The track that is to take over, if there is one."""
+        return next((track for track in self.tracks if track.role == WARMS_UP), None)
+
+    @property
+    def apart(self) -> tuple[int, ...]:
+        """Deliveries after which rows are not written into one file with those before: a track starts from there."""
+        track = self.warming_up
+        if track is None or track.warming is None:
+            return ()
+        return tuple(sorted({track.warming.start, track.warming.done} - {-1}))
 
     @property
     def plan(self) -> str:

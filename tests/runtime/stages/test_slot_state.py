@@ -169,7 +169,7 @@ def test_united_generations_are_one_segment_of_each_state() -> None:
     second = task.write(B, [(1, 2)], generation=5)
     state = task.state()
     merge = merge_of(first, second, groups=(group,))
-    state.unite(merge, (A, B), state.closed_generations(merge, (A, B)))
+    state.unite(merge, (A, B))
     assert sorted(state.released) == sorted([(first.id, ((group, group + 1),)), (second.id, ((group, group + 1),))])
     of_a, of_b = state.added
     assert {(s.generation, s.tier, s.groups) for s in state.added} == {(UNITED, "cold", ((group, group + 1),))}
@@ -195,7 +195,7 @@ def test_a_merge_keeps_what_may_still_be_joined(
     cold = task.write(A, [(1, 1), (1, 5), (1, 9)], generation=2)
     merge = merge_of(cold, groups=(group_of(1, bounds),), live_since=live_since)
     state = task.state()
-    state.unite(merge, (A, B), state.closed_generations(merge, (A, B)))
+    state.unite(merge, (A, B))
     (united,) = state.added
     assert [second for _, second in task.read(united, A)] == left
 

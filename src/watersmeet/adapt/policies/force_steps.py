@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from watersmeet.adapt.decisions import (
+    BeginMigration,
     CannotForce,
     ChangePlan,
     CutGroup,
@@ -17,6 +18,7 @@ from watersmeet.adapt.decisions import (
     SpillGroups,
 )
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.policies.migrate import check_road
 from watersmeet.adapt.policies.spill import find_spill_policy
 from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, ForcedStep, LabelledGroup, MemorySettings
 from watersmeet.errors import JobError, did_you_mean
@@ -103,7 +105,7 @@ def _is_changed(step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> boo
 
     Not whether there was another before the same batch: at the start of a run, or by hand.
     """
-    kinds = (ChangePlan.__name__, MigrationAbandoned.__name__)
+    kinds = (BeginMigration.__name__, ChangePlan.__name__, MigrationAbandoned.__name__)
     return any(
         entry["decision"] in kinds and entry.get("before_batch") == step.at_batch and entry["reason"].startswith(FORCED)
         for entry in decisions
@@ -152,6 +154,7 @@ def _check_plans(steps: Sequence[ForcedStep], plan: PhysicalPlan) -> PhysicalPla
         )
     for step in steps:
         assert step.plan is not None
+        check_road(step.by, plan.query)
         if step.plan in dict(STRATEGIES):
             return None
         return lay_out(plan.query, choose_tree(plan.query, step.plan))

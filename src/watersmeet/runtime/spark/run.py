@@ -199,7 +199,7 @@ class SparkRun:
             idle = time.perf_counter() - self._driver.last_work >= IDLE_SECONDS
             if idle and self._driver.turn.acquire(blocking=False):
                 try:
-                    if self._opened.controller.watched:
+                    if self._opened.controller.watched or self._driver.migrating:
                         self._driver.run_idle()
                     else:
                         self._opened.checkpoint.check_held()

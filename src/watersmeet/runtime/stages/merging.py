@@ -27,7 +27,7 @@ def merge_groups(task: StageTask, node: Node) -> Iterator[pa.RecordBatch]:
             for chunk in _owed(node, states, generations, within):
                 task.rows_merged += chunk.num_rows
                 yield _without_lineage(chunk, task.context.lineage.keys())
-        task.state.unite(merge, states, generations)
+        task.state.unite(merge, states)
 
 
 def _owed(

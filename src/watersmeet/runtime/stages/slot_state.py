@@ -109,27 +109,38 @@ class SlotState:
         until = self.context.horizons_us[state.name]
         new = [run for run in new if run.count]
         loaded = {segment.id: (segment, pieces) for segment, pieces in self._load(state)}
-        candidates = [Candidate(s.id, s.live_rows, s.live_bytes, s.max_expiry_us) for s, _ in loaded.values()]
+        now = self._now
+        sides: dict[int, list[Candidate]] = {}
+        for entry, _ in loaded.values():
+            found = Candidate(entry.id, entry.live_rows, entry.live_bytes, entry.max_expiry_us)
+            sides.setdefault(self.context.side(entry.delivery), []).append(found)
         if (entering := _entering(new, state, until)).rows:
-            candidates.append(entering)
+            sides.setdefault(self.context.side(now), []).append(entering)
         waiting = bool(new)
-        for names in choose(candidates, state, until):
-            runs = [piece for name in names if name for piece in loaded[SegmentId(name)][1]]
+        for names in (names for candidates in sides.values() for names in choose(candidates, state, until)):
+            held = [loaded[SegmentId(name)] for name in names if name]
+            runs = [piece for _, pieces in held for piece in pieces]
+            newest = max((entry.delivery for entry, _ in held), default=now)
             if entering.name in names:
                 runs += new
-                waiting = False
-            self._write(runs, state, until)
-            self.released += [(SegmentId(name), loaded[SegmentId(name)][0].groups) for name in names if name]
+                newest, waiting = now, False
+            self._write(runs, state, until, newest)
+            self.released += [(entry.id, entry.groups) for entry, _ in held]
         if waiting:
-            self._write(new, state, until)
-        self._write_cooled(state)
+            self._write(new, state, until, now)
 
-    def _write(self, runs: Runs, state: State, until: int | None) -> None:
+    @property
+    def _now(self) -> int:
+        """The number of the delivery that rows which come now are of."""
+        return self.context.stamp.delivery or 0
+
+    def _write(self, runs: Runs, state: State, until: int | None, newest: int) -> None:
         """Write the rows of `runs` that do not expire as one segment."""
-        pieces = (self._unexpired(piece, state, until) for piece in self._pieces(runs, state))
+        pieces = (self._unexpired(piece, state, until, newest) for piece in self._pieces(runs, state))
         segment = self.segments.write(pieces, state, self._owned(state), self.context.stamp.batch)
         if segment is not None:
-            self._add(segment)
+            self._add(replace(segment, delivery=newest))
+        self._write_cooled(state, newest)
 
     def _pieces(self, runs: Runs, state: State) -> Iterator[pa.RecordBatch]:
         for piece in merged_pieces(runs, state.schema):
@@ -140,17 +151,17 @@ class SlotState:
         self.added.append(segment)
         self.segments.sync_soon(segment)
 
-    def _unexpired(self, rows: pa.RecordBatch, state: State, until: int | None) -> pa.RecordBatch:
+    def _unexpired(self, rows: pa.RecordBatch, state: State, until: int | None, newest: int) -> pa.RecordBatch:
         """The rows that a future row may still need. The others go, or go cold where they are owed results."""
         if until is None or not state.windows or not rows.num_rows:
             return rows
         alive = expiry(rows, state) > until
         if alive.all():
             return rows
-        self._cool(take(rows, np.flatnonzero(~alive)), state)
+        self._cool(take(rows, np.flatnonzero(~alive)), state, newest)
         return take(rows, np.flatnonzero(alive))
 
-    def _cool(self, rows: pa.RecordBatch, state: State) -> None:
+    def _cool(self, rows: pa.RecordBatch, state: State, newest: int) -> None:
         """Write expired rows of groups with a closed generation down as cold parts of their live generations."""
         mine = self._to_cool(state)
         if not mine.groups:
@@ -162,14 +173,14 @@ class SlotState:
         if owed.any():
             self._cooled.append(take(rows, np.flatnonzero(owed)))
         if is_piece(self._cooled):
-            self._write_cooled(state)
+            self._write_cooled(state, newest)
 
-    def _write_cooled(self, state: State) -> None:
+    def _write_cooled(self, state: State, newest: int) -> None:
         """Write what `_cool` has found so far."""
         runs, self._cooled = [Indexed.run(rows) for rows in self._cooled], []
         if runs:
             mine = self._to_cool(state)
-            self._write_cold(merged_pieces(runs, state.schema), state, mine.groups, LIVE)
+            self._write_cold(merged_pieces(runs, state.schema), state, mine.groups, LIVE, newest)
 
     def _to_cool(self, state: State) -> Slice:
         """The groups of this slot that have a closed generation."""
@@ -177,12 +188,17 @@ class SlotState:
         return replace(mine, groups=intersect_ranges(self.context.closed.get(state.name, ()), mine.groups))
 
     def _write_cold(
-        self, rows: Iterable[pa.RecordBatch], state: State, groups: tuple[GroupRange, ...], generation: Generation
+        self,
+        rows: Iterable[pa.RecordBatch],
+        state: State,
+        groups: tuple[GroupRange, ...],
+        generation: Generation,
+        newest: int,
     ) -> None:
         """Write pieces as one segment of a cold generation."""
         segment = self.segments.write(rows, state, Slice(groups, self._routing(state).bounds), self.context.stamp.batch)
         if segment is not None:
-            self._add(replace(segment, tier="cold", generation=generation))
+            self._add(replace(segment, tier="cold", generation=generation, delivery=newest))
 
     def write_scratch(self, runs: Runs, state: State) -> Segment | None:
         """Write rows, if there are any, down for this batch alone: no version will list them."""
@@ -213,14 +229,23 @@ class SlotState:
             found.setdefault(segment.generation, {}).setdefault(segment.state, []).extend(runs)
         return [[found[number].get(state.name, ()) for state in states] for number in sorted(found)]
 
-    def unite(self, merge: GroupsToMerge, states: Sequence[State], generations: Sequence[Sequence[Runs]]) -> None:
+    def unite(self, merge: GroupsToMerge, states: Sequence[State]) -> None:
         """Write the closed generations of merged groups down as one, the rows of all these groups together."""
         self.released += [(segment.id, segment.groups) for segment in merge.segments]
         groups = _as_ranges(merge.groups)
-        for place, state in enumerate(states):
-            runs = [run for generation in generations for run in generation[place]]
-            rows = (self._still_owed(piece, state, merge) for piece in merged_pieces(runs, state.schema))
-            self._write_cold(rows, state, groups, merge.into)
+        for state in states:
+            for runs, newest in self._by_side([part for part in merge.segments if part.state == state.name], state):
+                rows = (self._still_owed(piece, state, merge) for piece in merged_pieces(runs, state.schema))
+                self._write_cold(rows, state, groups, merge.into, newest)
+
+    def _by_side(self, parts: Iterable[Segment], state: State) -> Iterator[tuple[list[Indexed], int]]:
+        """The rows of segments that may be in one file, and the delivery of the newest of them."""
+        sides: dict[int, list[Segment]] = {}
+        for part in sorted(parts, key=lambda part: part.generation):
+            sides.setdefault(self.context.side(part.delivery), []).append(part)
+        for held in sides.values():
+            runs = [run for part in held for run in self._slice_of(part, state)]
+            yield runs, max(part.delivery for part in held)
 
     def _still_owed(self, rows: pa.RecordBatch, state: State, merge: GroupsToMerge) -> pa.RecordBatch:
         """The rows of merged groups that a future row, or one of another generation, may still join with."""
@@ -241,10 +266,11 @@ class SlotState:
             state = states[parts.state]
             owned = self._owned(state)
             mine = [part for part in (segment.only(owned.groups) for segment in parts.segments) if part.groups]
-            runs = [run for part in mine for run in self._slice_of(part, state)]
             self.released += [(part.id, part.groups) for part in mine]
             groups = union_ranges(group for part in mine for group in part.groups)
-            self._write_cold(merged_pieces(runs, state.schema), state, groups, parts.segments[0].generation)
+            for runs, newest in self._by_side(mine, state):
+                generation = parts.segments[0].generation
+                self._write_cold(merged_pieces(runs, state.schema), state, groups, generation, newest)
 
     def _read(self, segment: Segment) -> Pieces:
         """The file of a segment, opened once for a task."""

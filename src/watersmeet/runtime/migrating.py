@@ -1,0 +1,293 @@
+"""Takes a run from one plan to another, by the steps that a road says; the driver has one, and commits for it.
+
+A change is the life of a second track, which is silent: until the switch the old one answers, for all rows. The new one
+takes in the rows that the old one keeps (`seeding.py`), in as many steps as its road likes. What it makes lies among
+the segments of the checkpoint, cold, since no batch probes it. Each step is a commit, so a run that dies goes on where
+it was. The switch is one commit too:
+
+- First all that is owed is emitted. Then every group of the old plan has one generation, and each of its states holds
+  all that it should: so does each state that the new plan takes over, and each that was made from these.
+- So no result among the rows of a group is missing, in any group of any join of the new plan: they are one generation
+  there as well, the live one. What is too much for the budget is spilled at once, as ever.
+
+What goes wrong with the disk or with a segment meanwhile ends the change, not the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from watersmeet import faults
+from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, to_json
+from watersmeet.adapt.outlook import Moment
+from watersmeet.adapt.policies.migrate import check_road, find_road
+from watersmeet.adapt.policies.migrate.road import Advance, Standing, TakeOver, Wait
+from watersmeet.errors import InternalError, JobError, ResourceError
+from watersmeet.model.ids import LIVE, StateName
+from watersmeet.model.segments import Segment
+from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.matching import Matching, match_plans
+from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.runtime.context import watermarks_us
+from watersmeet.runtime.reports import TaskReport
+from watersmeet.runtime.seeding import FULL, Seeding
+from watersmeet.state.expiry import expire_made, horizon_us
+from watersmeet.state.manifest import ANSWERS, WARMS_UP, Manifest, Track, Warming
+from watersmeet.state.updates import AddSegment, RecordDecision, ReleaseGroups, SetTracks, SwitchPlan, Update
+
+if TYPE_CHECKING:
+    from watersmeet.runtime.driver import Driver
+
+Decided = Mapping[str, Any]
+
+
+class Migrator:
+    """Whoever calls has the driver's turn."""
+
+    def __init__(self, driver: Driver[Any]) -> None:
+        self._driver = driver
+        self._waits = ""
+        track = driver.manifest.warming_up
+        self._plan = None if track is None else lay_out_spec(driver.plan.query, track.spec)
+
+    @property
+    def _manifest(self) -> Manifest:
+        return self._driver.manifest
+
+    @property
+    def under_way(self) -> bool:
+        return self._manifest.warming_up is not None
+
+    @property
+    def progress(self) -> Mapping[str, Any] | None:
+        """How far a change is that is under way, for people."""
+        track = self._manifest.warming_up
+        if track is None or track.warming is None:
+            return None
+        seen = track.warming
+        return {
+            "plan": str(track.spec.tree),
+            "by": seen.by,
+            "rows": seen.rows,
+            "seconds": round(seen.seconds, 6),
+            "seeded": round(1.0 if seen.done >= seen.start else seen.cursor / FULL, 4),
+            "behind": max(0, self._now - max(seen.done, seen.start)),
+            "waits_for": self._waits,
+        }
+
+    @property
+    def _now(self) -> int:
+        """The delivery that the answering track has come to."""
+        return self._manifest.next_delivery - 1
+
+    # --- the steps ---------------------------------------------------------------------------------------------------
+
+    def begin(self, change: ChangePlan, asked: str | None = None) -> Decided:
+        """Set out for another plan; where there is nothing to wait for, it is there at once. The decision."""
+        driver = self._driver
+        if self.under_way:
+            if asked is None:
+                return self._record(self._abandoned(change, "another change of the plan is under way"))
+            self.abandon("the settings name another plan")
+        road = check_road(change.by, driver.plan.query)
+        spec, why = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
+        plan = lay_out_spec(driver.plan.query, spec)
+        told = {**to_json(change), "by": road.name, "from": driver.plan.tree, "plan": plan.tree}
+        before = self._manifest.answering
+        track = Track(
+            spec,
+            why,
+            WARMS_UP,
+            self._manifest.last_batch + 1,
+            before.asked if asked is None else asked,
+            replace(road.begin(self._now), change=told),
+        )
+        self._plan = plan
+        if isinstance(road.next(self._standing(track)), TakeOver):
+            return self._tried(self._take_over, track)
+        begun = {**told, "decision": BeginMigration.__name__}
+        driver.commit([SetTracks((before, track)), RecordDecision(begun)])
+        return driver.tell_decision()
+
+    def go_on(self, idle: bool = False) -> bool:
+        """Take the next step of a change that is under way; whether there was one."""
+        track = self._manifest.warming_up
+        if track is None or track.warming is None:
+            return False
+        step = find_road(track.warming.by).next(self._standing(track, idle))
+        self._waits = ""
+        match step:
+            case Wait(what):
+                self._waits = what
+                return False
+            case Advance():
+                self._tried(self._advance, track, step)
+            case TakeOver():
+                self._tried(self._take_over, track)
+        return True
+
+    def abandon(self, why: str) -> Decided:
+        """Drop a change that is under way."""
+        track = self._manifest.warming_up
+        assert track is not None and track.warming is not None
+        told = track.warming.change
+        change = ChangePlan(told["plan"], told["by"], told["before_batch"], told["reason"])
+        left = [segment for state in self._matching.made for segment in self._manifest.segments.of_state(state)]
+        dropped: list[Update] = [ReleaseGroups(segment.id, segment.groups) for segment in left]
+        return self._record(self._abandoned(change, why), SetTracks((self._manifest.answering,)), *dropped)
+
+    def _abandoned(self, change: ChangePlan, why: str) -> dict[str, Any]:
+        return to_json(MigrationAbandoned(change.plan, change.by, change.before_batch, f"{change.reason}: {why}"))
+
+    def _record(self, decision: Mapping[str, Any], *updates: Update) -> Decided:
+        self._driver.commit([*updates, RecordDecision(decision)])
+        return self._driver.tell_decision()
+
+    def _tried(self, take: Any, track: Track, *arguments: Any) -> Decided:
+        """Take a step; what the machine does not allow ends the change."""
+        try:
+            decided: Decided = take(track, *arguments)
+            return decided
+        except ResourceError as error:
+            if self.under_way:
+                return self.abandon(error.primary)
+            assert track.warming is not None
+            told = track.warming.change
+            change = ChangePlan(told["plan"], told["by"], told["before_batch"], told["reason"])
+            return self._record(self._abandoned(change, error.primary))
+
+    @property
+    def _next_plan(self) -> PhysicalPlan:
+        assert self._plan is not None
+        return self._plan
+
+    @property
+    def _matching(self) -> Matching:
+        return match_plans(self._driver.plan, self._next_plan)
+
+    def _advance(self, track: Track, step: Advance) -> Decided:
+        driver, seen = self._driver, _warming(track)
+        started = driver.clock.now()
+        seeding = Seeding(self._next_plan, self._manifest, self._matching, seen, step.upto, step.cursor)
+        faults.reach("before-advance")
+        tasks = self._make(seeding)
+        if step.cursor is None:
+            come = replace(seen, done=step.upto)
+        elif step.cursor < FULL:
+            come = replace(seen, cursor=step.cursor)
+        else:
+            come = replace(seen, cursor=FULL, done=seen.start)
+        come = replace(come, rows=seen.rows + seeding.rows, seconds=seen.seconds + driver.clock.now() - started)
+        made = [replace(segment, tier="cold", generation=LIVE) for task in tasks for segment in task.added]
+        plan, marks, names = self._next_plan, watermarks_us(driver.plan, self._manifest), self._matching.made
+        driver.commit(
+            [*_changed(made, tasks), SetTracks((self._manifest.answering, replace(track, warming=come)))],
+            lambda after: expire_made(plan, names, after, marks),
+        )
+        faults.reach("after-advance")
+        self._drop_scratch(tasks)
+        driver.tidy()
+        return {}
+
+    def _take_over(self, track: Track) -> Decided:
+        driver, seen, started = self._driver, _warming(track), self._driver.clock.now()
+        faults.reach("before-migration")
+        driver.drain(ended=False)
+        if driver.controller.owes(self._manifest):
+            raise InternalError("results are owed after all of them were to be emitted")
+        former, plan, matching = driver.plan, self._next_plan, self._matching
+        seeding = Seeding(plan, self._manifest, matching, seen, self._now)
+        tasks = self._make(seeding)
+        added = [segment for task in tasks for segment in task.added]
+        since = self._manifest.last_batch + 1
+        told = {
+            **seen.change,
+            "states_kept": len(matching.kept),
+            "states_made": len(matching.made),
+            "rows": seen.rows + seeding.rows,
+            "batches": since - track.since_batch,
+            "seconds": round(seen.seconds + driver.clock.now() - started, 6),
+        }
+        shared = [state for state in matching.kept if former.operator_of.get(state) not in matching.operators]
+        switch = SwitchPlan(
+            replace(track, role=ANSWERS, since_batch=since, warming=None),
+            matching.dropped,
+            (*shared, *matching.made),
+            tuple(sorted(matching.operators)),
+        )
+        faults.reach("before-switch")
+        driver.commit([*_changed(added, tasks), switch, RecordDecision(told)])
+        faults.reach("after-switch")
+        self._drop_scratch(tasks)
+        self._plan = None
+        decided = driver.tell_decision()
+        driver.follow(plan)
+        driver.decide(Moment.AFTER_BATCH)  # what is in memory now may be too much
+        driver.tidy()
+        return decided
+
+    def _make(self, seeding: Seeding) -> list[TaskReport]:
+        return self._driver.executor.make_states(seeding) if self._matching.made and seeding.rows else []
+
+    def _drop_scratch(self, tasks: Sequence[TaskReport]) -> None:
+        self._driver.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
+
+    # --- what roads see ----------------------------------------------------------------------------------------------
+
+    def _standing(self, track: Track, idle: bool = False) -> Standing:
+        manifest, seen = self._manifest, _warming(track)
+        old_rows, came = 0, dict[int, int]()
+        for state in self._sources():
+            until = self._horizon_us(state)
+            for segment in manifest.segments.of_state(state):
+                if segment.delivery > seen.start:
+                    came[segment.delivery] = came.get(segment.delivery, 0) + segment.live_rows
+                elif until is None or segment.max_expiry_us > until:
+                    old_rows += segment.live_rows
+        return Standing(
+            seen,
+            self._now,
+            old_rows,
+            sorted(came.items()),
+            self._driver.batch_seconds,
+            idle,
+            self._slowest_stream(),
+        )
+
+    def _sources(self) -> list[StateName]:
+        """The states of the answering plan that the new one takes rows from."""
+        matching = self._matching
+        return list(dict.fromkeys((*matching.kept, *(port.source.name for port in matching.ports))))
+
+    def _horizon_us(self, state: StateName) -> int | None:
+        plan = self._driver.plan
+        return horizon_us(plan, plan.states[state], watermarks_us(plan, self._manifest), {})
+
+    def _slowest_stream(self) -> str:
+        marks = watermarks_us(self._driver.plan, self._manifest)
+        return min(marks, key=lambda name: (marks[name] is not None, marks[name] or 0), default="")
+
+
+def refuse_while_under_way(migrator: Migrator) -> None:
+    """For who asks by hand."""
+    if migrator.under_way:
+        told = migrator.progress or {}
+        raise JobError(
+            "a change of the plan is under way",
+            detail=f"The run is on its way to {told['plan']} by {told['by']}.",
+            hint="Wait for its end: the progress of the run tells how far it is.",
+        )
+
+
+def _warming(track: Track) -> Warming:
+    assert track.warming is not None
+    return track.warming
+
+
+def _changed(added: Sequence[Segment], tasks: Sequence[TaskReport]) -> list[Update]:
+    return [
+        *map(AddSegment, added),
+        *(ReleaseGroups(name, groups) for task in tasks for name, groups in task.released),
+    ]
