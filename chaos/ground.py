@@ -49,6 +49,8 @@ class Settings:
     deliver_every: str = ""
     max_rows_per_file: int = 0
     drain: bool = False
+    plan: str = ""
+    forced: tuple[tuple[int, str, str], ...] = ()  # changes of the plan: before which batch, to which plan, by what
 
     def overrides(self, places: Places, streams: Iterable[str]) -> list[str]:
         """As `--set` takes them."""
@@ -64,8 +66,11 @@ class Settings:
             "sink.late": places.lates[self.output] if self.output else "",
             "sink.deliver_every": self.deliver_every,
             "sink.max_rows_per_file": self.max_rows_per_file,
+            "adapt.plan": self.plan,
         }
         chosen = [f"{name}={json.dumps(value)}" for name, value in asked.items() if value]
+        steps = [f'{{at_batch = {batch}, plan = "{plan}", by = "{by}"}}' for batch, plan, by in self.forced]
+        chosen += [f"adapt.force=[{', '.join(steps)}]"] if steps else []
         return chosen + [f"streams.{name}.options.maxFilesPerTrigger={self.max_files}" for name in streams]
 
 
@@ -224,6 +229,12 @@ class Ground(ABC):
     def versions(self) -> list[Manifest]:
         """The versions of the state that can be read, the oldest first."""
         return list(read_versions(Folder(self.places.checkpoint).sub("state")))
+
+    @property
+    def next_batch(self) -> int:
+        """That the next run begins with, if it has anything to read."""
+        found = self.versions()
+        return found[-1].last_batch + 1 if found else 0
 
     def check_tidy(self) -> None:
         """After a start that collects: nothing lies about that no version kept refers to."""

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 
 from power_loss import Killed, Recorder
 from watersmeet import faults
+from watersmeet.adapt.policies.migrate import seeded
 from watersmeet.runtime import checkpoint, compacting, opening, rollback, upgrading
 from watersmeet.runtime.clock import Ended, never
 from watersmeet.runtime.local import executor
@@ -36,10 +37,11 @@ from watersmeet.state import file_lists, syncing, table
 from watersmeet.state.epochs import Holder
 
 # Snapshots, lists of files and looks through all files come often, so that histories have many of each.
-SOON: tuple[tuple[Any, str, int], ...] = (
+SOON: tuple[tuple[Any, str, Any], ...] = (
     (table, "SNAPSHOT_EVERY", 4),
     (file_lists, "LISTED", 3),
     (checkpoint, "LOOK_THROUGH_EVERY", 25),
+    (seeded, "_rows_allowed", lambda standing: 40),  # so that a change of the plan takes several steps
 )
 
 

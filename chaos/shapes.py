@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -34,6 +34,7 @@ class Shape:
     windowed: bool = True
     plan: str = "auto"
     memory: str = ""  # the budget; empty: none
+    plans: tuple[str, ...] = ()  # that it may be changed to
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -85,10 +86,23 @@ class Shape:
         return found
 
 
-WINDOW = Shape("window", {"A": {"k": 16}, "B": {"k": 16}, "C": {"k": 16}}, "A.k = B.k AND B.k = C.k", 20)
-UNBOUNDED = Shape("unbounded", {"A": {"k": 16}, "B": {"k": 16}}, "A.k = B.k", 48, windowed=False)
+WINDOW = Shape(
+    "window",
+    {"A": {"k": 16}, "B": {"k": 16}, "C": {"k": 16}},
+    "A.k = B.k AND B.k = C.k",
+    20,
+    plans=("(A B C)", "((A B) C)", "((A C) B)", "(A (B C))"),
+)
+UNBOUNDED = Shape(
+    "unbounded", {"A": {"k": 16}, "B": {"k": 16}}, "A.k = B.k", 48, windowed=False, plans=("(A B)", "(B A)")
+)
 TREE = Shape(
-    "tree", {"A": {"k": 9}, "B": {"k": 9, "m": 7}, "C": {"m": 7}}, "A.k = B.k AND B.m = C.m", 16, plan="((A B) C)"
+    "tree",
+    {"A": {"k": 9}, "B": {"k": 9, "m": 7}, "C": {"m": 7}},
+    "A.k = B.k AND B.m = C.m",
+    16,
+    plan="((A B) C)",
+    plans=("((A B) C)", "(A (B C))", "(A B C)"),
 )
 ROUTED = Shape(
     "routed",
@@ -96,12 +110,13 @@ ROUTED = Shape(
     "A.k = B.k AND B.m = C.m AND C.n = A.n",
     16,
     plan="mjoin",
+    plans=("(A B C)", "((A B) C)", "(A (B C))", "((A C) B)"),
 )
 
 
 def within(shape: Shape, memory: str) -> Shape:
     """The same shape with a budget that it does not fit into."""
-    return Shape(f"{shape.name}-budget", shape.columns, shape.where, shape.span, shape.windowed, shape.plan, memory)
+    return replace(shape, name=f"{shape.name}-budget", memory=memory)
 
 
 SHAPES: tuple[Shape, ...] = (

@@ -38,6 +38,9 @@ POINTS = (
 # Passed where results are gathered alone (`deliver_every`).
 OF_GATHERING = ("before-gather", "after-gather")
 
+# Passed where the plan is changed alone; the two in the middle, where that takes several steps.
+OF_MIGRATION = ("before-migration", "before-advance", "after-advance", "before-switch", "after-switch")
+
 # Of a rollback, beside those of its commit; see `runtime/rollback.py`.
 ROLLBACK_POINTS = (
     "before-withdrawal",
