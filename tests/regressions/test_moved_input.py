@@ -5,6 +5,7 @@ Files were known by their whole addresses, so that all of them were read again, 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
+from small_jobs import SmallJob, write_rows
 
 GOLDENS = Path(__file__).parent.parent / "golden" / "checkpoints"
 CASE = JoinCase({"A": ("k",), "B": ("k",)}, "A.k = B.k", window_us=20 * SECOND, lateness_us=SECOND)
@@ -180,6 +182,51 @@ def test_files_read_in_part_that_have_lost_their_times(tmp_path: Path) -> None:
     write_streams(CASE, STREAMS, tmp_path / "whole" / "in")
     whole.finish()
     assert difference(job.answer(), whole.answer()) == ""
+
+
+def test_a_copy_whose_original_was_written_anew(tmp_path: Path) -> None:
+    """What lies there now is not what was read: it tells nothing of the copy. That was read again."""
+    job = begin(tmp_path)
+    shutil.copytree(tmp_path / "in", tmp_path / "copy")
+    for name in CASE.streams:
+        for number, file in enumerate(sorted((tmp_path / "in" / name).iterdir())):
+            file.write_bytes(b"of another time")
+            os.utime(file, (1_900_000_000 + number,) * 2)
+    go_on(job, *paths(tmp_path / "copy"), folder="copy")
+    check(job)
+
+
+def test_files_that_share_name_and_time_and_move_later(tmp_path: Path) -> None:
+    """Two that were read share a name and a time, one of them moves: it was compared with the other, and read again."""
+    job = begin(tmp_path)
+    write_streams(CASE, STREAMS, tmp_path / "more", 3, 6)
+    for name in CASE.streams:
+        (tmp_path / "next" / name).mkdir(parents=True)
+        others = sorted((tmp_path / "more" / name).iterdir())
+        for file, other in zip(sorted((tmp_path / "in" / name).iterdir()), others, strict=True):
+            target = shutil.copyfile(other, tmp_path / "next" / name / file.name)
+            os.utime(target, ns=(file.stat().st_mtime_ns,) * 2)
+    job.finish(*paths(tmp_path / "next"))
+    check(job)
+    (tmp_path / "next").rename(tmp_path / "third")
+    job.finish(*paths(tmp_path / "third"))
+    check(job)
+
+
+def test_large_files_that_differ_in_the_middle_alone(tmp_path: Path) -> None:
+    """Their beginnings and ends were compared, and the rows of one were missing."""
+    job = SmallJob(tmp_path, format="csv").write()
+    shutil.rmtree(tmp_path / "in")
+    count = 20_000
+    for folder, value in (("in", 1), ("next", 2)):
+        for place, stream in enumerate("AB"):  # no two rows meet
+            rows = [{"k": 2 * number + place, "v": 0, "ts": number} for number in range(100_000, 100_000 + count)]
+            rows[count // 2]["v"] = value
+            write_rows(tmp_path / folder / stream / "0.csv", rows)
+    one, other = ((tmp_path / folder / "A" / "0.csv").read_bytes() for folder in ("in", "next"))
+    assert len(one) == len(other) > 3 * (1 << 16)
+    told = [json.loads(job.start(*more).stdout.splitlines()[-1]) for more in ((), paths(tmp_path / "next"))]
+    assert [event["rows_in"] for event in told] == [2 * count] * 2
 
 
 def test_on_spark_it_is_told_before_a_jvm_starts(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 A file is known by its whole address, so all of a folder that was moved would be new, and every row of it come twice. So
 where files were read that do not lie below the path of their stream, those are looked for that have the name and the
-time of one of them: they are the same, unless that one is still there and holds other rows. Where names are the same
-and times are not, nobody can tell, and the user has to (`moved` of the stream).
+time of one of them: they are the same, unless that one is still there as it was read, on this machine, and has another
+content. For this both are read, once: a run notes down what it has found. Where names are the same and times are not,
+nobody can tell, and the user has to (`moved` of the stream).
 
 Spark keeps the list itself, and goes on at the same path alone: that is told before it starts, in words.
 """
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,9 +27,9 @@ from watersmeet.state.manifest import Manifest
 from watersmeet.state.spark_notes import SOURCES, list_notes, read_notes
 from watersmeet.state.updates import AdvanceStream
 
-COMPARED_BYTES = 1 << 16
-
 Read = tuple[str, int]  # the address of a file that was read, and the time that it was modified
+# Whether a file is the very one that was read, to look at; None: that cannot be told.
+Compare = Callable[[SourceFile, Read], bool | None]
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,13 @@ class Moved:
         return (*self.same, *self.others)
 
 
-def find_moved(root: SourceRoot, files: Iterable[SourceFile], read: Sequence[Read], by_name: bool = False) -> Moved:
+def find_moved(
+    root: SourceRoot,
+    files: Iterable[SourceFile],
+    read: Sequence[Read],
+    by_name: bool = False,
+    compare: Compare = lambda file, read: None,
+) -> Moved:
     """What of `files`, below `root`, was read elsewhere; with `by_name`, whatever times say.
 
     Where some that were read lie below `root`, others of the same name are other files, but for those that were read
@@ -59,6 +67,14 @@ def find_moved(root: SourceRoot, files: Iterable[SourceFile], read: Sequence[Rea
     (['a'], [])
     >>> names(("/old/a", 5), ("/old/b", 1), ("/new/c", 7), ("/old/c", 7))
     (['a'], ['b'])
+
+    Of several with its name and time, it is the one that it looks like. One that looks like none of them is another.
+
+    >>> looks = {"/old/a": False, "/older/a": True, "/old/b": False}
+    >>> read = [*((path, 5) for path in ("/old/a", "/older/a")), ("/old/b", 6), ("/old/c", 7)]
+    >>> moved = find_moved(root, files, read, compare=lambda file, former: looks.get(former[0]))
+    >>> [former for _, (former, _) in moved.same], moved.others
+    (['/older/a', '/old/c'], ())
     """
     here = {address: time for address, time in read if root.holds(address)}
     back_from = _places_of_both(root, here, read)
@@ -75,7 +91,9 @@ def find_moved(root: SourceRoot, files: Iterable[SourceFile], read: Sequence[Rea
         taken.update(address for address, _ in found)
         known = [entry for entry in found if entry[1] == file.modified_us]
         if known:
-            same.append((file, known[0]))
+            looks = [(compare(file, entry), entry) for entry in known]
+            alike = [entry for look in (True, None) for found, entry in looks if found is look]
+            same += [(file, entry) for entry in alike[:1]]
         elif doubtful := [e for e in found if by_name or not here or e[0].removesuffix(below) in back_from]:
             others.append((file, doubtful[0]))
     return Moved(tuple(same), tuple(others))
@@ -113,9 +131,11 @@ def take_along(
     read, begun = list(files_read.entries(progress)), _begun(progress.intake)
     if all(root.holds(address) or not _is_whole(address) for address, _ in (*read, *begun)):
         return None
-    found = find_moved(root, list_files(root, recursive).files, [*read, *begun], by_name=moved is True)
-    if moved is None:
-        found = replace(found, same=tuple(pair for pair in found.same if not _are_different(*pair)))
+    files_there = list_files(root, recursive).files
+    if moved:
+        found = find_moved(root, files_there, [*read, *begun], by_name=True)
+    else:
+        found = find_moved(root, files_there, [*read, *begun], compare=_compare)
     if found.others and moved is None:
         raise _cannot_tell(root, found)
     if found.others and begun:
@@ -135,27 +155,17 @@ def take_along(
     return AdvanceStream(root.stream, None, 0, 0, files, intake=_at(progress.intake, places))
 
 
-def _are_different(file: SourceFile, read: Read) -> bool:
-    """Whether the one that was read is still there, on this machine, and is another: two may share a name and a time.
-
-    Beginnings and ends are compared; the rest is as long.
-    """
-    former = read[0]
+def _compare(file: SourceFile, read: Read) -> bool | None:
+    """Look at both, from beginning to end: two may share a name and a time, a length, and most of their rows."""
+    former, modified_us = read
     if not (former.startswith("/") and file.path.startswith("/")):
-        return False
+        return None
     try:
-        with open(former, "rb") as one, open(file.path, "rb") as other:
-            size = os.fstat(one.fileno()).st_size
-            if size != os.fstat(other.fileno()).st_size:
-                return True
-            for place in (0, max(0, size - COMPARED_BYTES)):
-                one.seek(place)
-                other.seek(place)
-                if one.read(COMPARED_BYTES) != other.read(COMPARED_BYTES):
-                    return True
+        if os.stat(former).st_mtime_ns // 1000 != modified_us:
+            return None  # it has been written anew since, and what was read may lie elsewhere now
+        return filecmp.cmp(former, file.path, shallow=False)
     except OSError:  # it has gone: moved
-        pass
-    return False
+        return None
 
 
 def refuse_moved_on_spark(roots: Sequence[SourceRoot], spark: Folder) -> None:
