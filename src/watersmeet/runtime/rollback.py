@@ -23,10 +23,10 @@ from dataclasses import dataclass, replace
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
 from watersmeet.runtime.checkpoint import this_run
 from watersmeet.runtime.clock import utc_us
+from watersmeet.runtime.read_again import StreamAgain, moved_together, read_again
 from watersmeet.runtime.withdrawing import target_of
-from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
-from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders, aside_for
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Delivery, Manifest
 from watersmeet.state.segment_files import file_name
@@ -34,15 +34,6 @@ from watersmeet.state.spark_notes import OFFSETS, list_notes, numbers_in
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import FileTable, read_versions
 from watersmeet.state.updates import GoBack
-
-
-@dataclass(frozen=True)
-class StreamAgain:
-    """What of a stream is read again: rows, and, on the local runtime, files, some of which may have gone."""
-
-    rows: int
-    files: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +47,7 @@ class Rollback:
     again: Mapping[str, StreamAgain]
     outputs: tuple[Folder, ...]  # that results and late rows are delivered to, as far as that is known
     delivered: Mapping[Folder, tuple[str, ...]]  # files of theirs that lie there now
+    aside: Mapping[Folder, Folder]  # where those would be moved to
     to_function: bool  # results were handed to a function of foreachBatch
     on_spark: bool
 
@@ -71,21 +63,25 @@ def look_ahead(folders: CheckpointFolders, version: int) -> Rollback:
     notes = list_notes(folders.spark)
     if notes:
         _check_notes(notes, target.last_batch)
+    names = {name for entry in undone for name in (*entry.results, *entry.late_files)}
+    places = tuple(_found_again(place, folders.home, names) for place in places)
     waiting = [folders.home.elsewhere(place) for place in places]
     outputs = tuple(folder for folder in map(target_of, waiting) if folder is not None)
-    names = {name for entry in undone for name in (*entry.results, *entry.late_files)}
-    delivered = {}
+    delivered, aside = {}, {}
     for folder in outputs:
         with suppress(WatersmeetError, OSError):  # which may be out of reach from here
-            delivered[folder] = tuple(sorted(names.intersection(folder.names())))
+            if found := tuple(sorted(names.intersection(folder.names()))):
+                delivered[folder] = found
+                aside[folder] = aside_for(folder, ROLLED_BACK, str(head.version + 1), names)
     return Rollback(
         target,
         head,
         undone,
         places,
-        _again(folders, target, head),
+        read_again(folders, target, head),
         outputs,
-        {folder: found for folder, found in delivered.items() if found},
+        delivered,
+        aside,
         folders.results.path() in places,
         bool(notes),
     )
@@ -136,6 +132,17 @@ def _read(folders: CheckpointFolders, version: int) -> tuple[Manifest, Manifest,
         raise _refused(head, version)
     gone = [number for first, last in head.undone for number in range(first, last + 1)]
     return target, head, tuple(entry for number, entry in by_version if number not in set(gone)), tuple(places)
+
+
+def _found_again(place: str, home: Folder, names: set[str]) -> str:
+    """Where results wait by now that waited at `place`: if the job was moved as a whole, its output has moved along."""
+    target = target_of(home.elsewhere(place))
+    if not (home.local and target is not None and target.local) or target.is_there:
+        return place
+    for folder in map(Folder, moved_together(target.path(), home.path())):
+        if folder.is_there and not names.isdisjoint(folder.names()):
+            return folder.path(place.rpartition("/")[2])
+    return place
 
 
 def _refuse_gathered(target: Manifest, before: Manifest, after: Manifest) -> None:
@@ -211,19 +218,6 @@ def _check_notes(notes: Sequence[str], batch: int) -> None:
             hint="Go back to a later version. Spark keeps notes of as many batches as "
             "spark.sql.streaming.minBatchesToRetain says, 100 by default.",
         )
-
-
-def _again(folders: CheckpointFolders, target: Manifest, head: Manifest) -> dict[str, StreamAgain]:
-    then, now = FilesRead(folders.file_lists, target), FilesRead(folders.file_lists, head)
-    found = {}
-    for stream, progress in head.streams.items():
-        before = target.streams.get(stream)
-        files = sorted(now.names(stream) - then.names(stream))
-        gone = [name for name in files if name.startswith("/") and not Folder("/").exists(name[1:])]
-        rows = progress.rows - (0 if before is None else before.rows)
-        if rows or files:
-            found[stream] = StreamAgain(rows, tuple(files), tuple(gone))
-    return found
 
 
 def held_lock(folders: CheckpointFolders) -> CheckpointLock:

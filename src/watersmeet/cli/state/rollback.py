@@ -13,7 +13,7 @@ from watersmeet.errors import CheckpointError, WatersmeetError
 from watersmeet.model.quantities import time_text
 from watersmeet.runtime.rollback import Rollback, held_lock, look_ahead, roll_back
 from watersmeet.runtime.withdrawing import HOW, finish_rollbacks
-from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders
+from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import ASIDE, KEEP, REMOVE, WITHDRAWALS, Manifest
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def describe(plan: Rollback, how: str) -> Iterator[str]:
             f" in {_count(len(again.files), 'file')} ({_some(again.files)})" if again.files else ""
         )
         if again.gone:
-            yield f"  not there any more, so that their rows will be missing: {_some(again.gone)}"
+            missing = "their rows will be missing, unless the job has another path for them"
+            yield f"  not there any more, so that {missing}: {_some(again.gone)}"
     if plan.on_spark and head.last_batch > to.last_batch:
         batches = f"batches {to.last_batch + 1} to {head.last_batch}"
         yield f"Spark's notes of {batches} are deleted, so that it reads again what it had read for them"
@@ -106,10 +107,9 @@ def _results(plan: Rollback, how: str) -> Iterator[str]:
         return
     lying = sum(map(len, plan.delivered.values()))
     yield f"files of results and late rows since: {len(files):,}, of which {lying:,} lie in the output now"
-    done = {ASIDE: f"moved aside, to {ROLLED_BACK}-{plan.head.version + 1} there", REMOVE: "deleted", KEEP: HOW[KEEP]}[
-        how
-    ]
     for folder, names in plan.delivered.items():
+        aside = plan.aside[folder].path().rpartition("/")[2]
+        done = {ASIDE: f"moved aside, to {aside} there", REMOVE: "deleted", KEEP: HOW[KEEP]}[how]
         yield f"  {folder.path()}: {_some(names)}; they are {done}"
     if len(files) > lying and not plan.to_function:
         where = ", ".join(folder.path() for folder in plan.outputs) or "an output that is not known here"
