@@ -13,7 +13,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -192,6 +192,14 @@ class Case:
             {name: stream.batches[i] for name, stream in self.streams.items() if i < len(stream.batches)}
             for i in range(count)
         ]
+
+    def longer(self, rows: int) -> Case:
+        """The same rows in more batches, of so many at most, with whatever follows for which are late."""
+
+        def cut(batches: list[list[oracle.Row]]) -> list[list[oracle.Row]]:
+            return [batch[at : at + rows] for batch in batches for at in range(0, max(1, len(batch)), rows)]
+
+        return replace(self, streams={n: replace(s, batches=cut(s.batches)) for n, s in self.streams.items()})
 
     def answer(self) -> oracle.Answer:
         return oracle.answer(

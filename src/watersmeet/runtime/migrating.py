@@ -112,21 +112,22 @@ class Migrator:
         return driver.tell_decision()
 
     def go_on(self, idle: bool = False) -> bool:
-        """Take the next step of a change that is under way; whether there was one."""
-        track = self._manifest.warming_up
-        if track is None or track.warming is None:
-            return False
-        step = find_road(track.warming.by).next(self._standing(track, idle))
-        self._waits = ""
-        match step:
-            case Wait(what):
-                self._waits = what
-                return False
-            case Advance():
-                self._tried(self._advance, track, step)
-            case TakeOver():
-                self._tried(self._take_over, track)
-        return True
+        """Take the next steps of a change that is under way, as far as its road likes; whether there were any."""
+        steps, self._waits = 0, ""
+        before = self._manifest.warming_up
+        while (track := self._manifest.warming_up) is not None and before is not None:
+            taken = _warming(track).rows - _warming(before).rows
+            step = find_road(_warming(track).by).next(self._standing(track, idle, taken))
+            match step:
+                case Wait(what):
+                    self._waits = what
+                    break
+                case Advance():
+                    self._tried(self._advance, track, step)
+                case TakeOver():
+                    self._tried(self._take_over, track)
+            steps += 1
+        return steps > 0
 
     def abandon(self, why: str) -> Decided:
         """Drop a change that is under way."""
@@ -236,7 +237,7 @@ class Migrator:
 
     # --- what roads see ----------------------------------------------------------------------------------------------
 
-    def _standing(self, track: Track, idle: bool = False) -> Standing:
+    def _standing(self, track: Track, idle: bool = False, taken: int = 0) -> Standing:
         manifest, seen = self._manifest, _warming(track)
         old_rows, came = 0, dict[int, int]()
         for state in self._sources():
@@ -254,6 +255,7 @@ class Migrator:
             self._driver.batch_seconds,
             idle,
             self._slowest_stream(),
+            taken,
         )
 
     def _sources(self) -> list[StateName]:

@@ -48,6 +48,7 @@ class Standing:
     batch_seconds: float = 1.0  # that the last batch took
     idle: bool = False  # the sources are silent
     waits_for: str = ""  # the stream that holds back the end of rows from before the start
+    taken: int = 0  # rows that were taken in since the last batch
 
 
 class Road(Protocol):

@@ -5,14 +5,15 @@ No pause, and no wait for a window: it serves unbounded streams too. Not from th
 make it possible. Work is done in steps between batches, none of which should take longer than a share of a batch: so
 many rows as were taken in so far in that time. Rows that were there at the start come first, group by group along the
 hash; then those of the batches since, some batches at a time, until so few are left that the last of them and the
-switch fit into one step.
+switch fit into one step. Of these at least as many as came with two batches are taken in at a time, whatever that
+takes: the track gets nearer with every batch.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from watersmeet.adapt.policies.migrate.road import Advance, Standing, Step, TakeOver
+from watersmeet.adapt.policies.migrate.road import Advance, Standing, Step, TakeOver, Wait
 from watersmeet.plan.query import Query
 from watersmeet.state.manifest import Warming
 
@@ -21,7 +22,7 @@ IDLE_SECONDS = 1.0  # that it may take while sources are silent
 LEAST_SECONDS = 0.05
 FIRST_RATE = 200_000  # rows a second that are expected before anything is measured
 FULL = 1 << 16  # stretches of the hash
-NEARLY = 2  # deliveries that are left at the end of every round where rows come as fast as they can be taken in
+AT_LEAST = 2  # times the rows that come with a batch, which are taken in after it
 
 
 class Seeded:
@@ -35,15 +36,20 @@ class Seeded:
 
     def next(self, standing: Standing) -> Step:
         seen = standing.warming
-        allowed = _rows_allowed(standing)
+        allowed = _rows_allowed(standing) - standing.taken
         if seen.done < seen.start:
             if standing.old_rows <= allowed and not seen.cursor:
                 return TakeOver()  # all of it is one step
+            if allowed <= 0:
+                return Wait("its share of the time")
             width = max(1, FULL * allowed // max(1, standing.old_rows))
             return Advance(seen.start, min(FULL, seen.cursor + width))
         left = [(delivery, rows) for delivery, rows in standing.came if delivery > seen.done]
-        if sum(rows for _, rows in left) <= allowed or len(left) <= NEARLY:
+        allowed = max(allowed, AT_LEAST * left[-1][1] - standing.taken if left else 0)
+        if sum(rows for _, rows in left) <= allowed:
             return TakeOver()
+        if allowed <= 0:
+            return Wait("its share of the time")
         upto = left[0][0]
         for delivery, rows in left:
             allowed -= rows
