@@ -9,7 +9,8 @@
     python -m chaos --list                           the shapes and the faults
 
 A failure prints its seed and the command that plays it again; its journal and its folder are kept. Exit code 1 if
-anything was wrong, or if a fault that was planned never came to pass.
+anything was wrong, or if a fault that was planned never came to pass. SIGTERM and SIGINT end it, and all that it has
+started (143 and 130).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from chaos.campaign import Outcome, play
+from chaos.ending import ToldToEnd, told_to_end
 from chaos.kinds import ALL_FAULTS, EPISODE_FAULTS, FAULTS, Kind
 from chaos.shapes import SHAPES, Shape
 from chaos.spark.kinds import ACTIONS, SparkKind, faults_of
@@ -60,7 +62,12 @@ def run(args: argparse.Namespace) -> int:
         print("faults on Spark:", ", ".join(kind.name for kind in faults_of(SPARK)))
         print("faults on a cluster:", ", ".join(kind.name for kind in faults_of(CLUSTER)))
         return 0
-    outcome = play(_stories(args), args.keep, _seconds(args), _say)
+    try:
+        with told_to_end():
+            outcome = play(_stories(args), args.keep, _seconds(args), _say)
+    except ToldToEnd as told:
+        _say(f"ended by {told}, before it had come to a verdict")
+        return told.exit_code
     _show(outcome, args.runtime, as_json=args.json)
     return 0 if outcome.good else 1
 

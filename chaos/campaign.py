@@ -98,8 +98,11 @@ def _play_one(
     home, inputs, journal = folder / "disk" / f"{number}", folder / f"in-{number}", folder / f"journal-{number}.jsonl"
     world = story.world(home, inputs, around)
     try:
-        world.play(story.draw(), journal)
-        world.check_tidy()
+        try:
+            world.play(story.draw(), journal)
+            world.check_tidy()
+        finally:
+            world.end_processes()
     except Exception as error:
         kind = "wrong" if isinstance(error, WrongError) else "an error of no kind that users should see"
         kept = folder / f"failed-{number}"

@@ -173,6 +173,10 @@ class Ground(ABC):
         for name in self.shape.streams:
             self.feed.arrive(name, extra_late=1)
 
+    @abstractmethod
+    def end_processes(self) -> None:
+        """End what runs of this world are still at work: one that was judged to be wrong, or cut short, leaves some."""
+
     # --- a history ---------------------------------------------------------------------------------------------------
 
     def play(self, actions: Iterable[Action], journal: Path | None = None) -> Tally:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import multiprocessing
 import os
 import random
 import shutil
@@ -54,6 +55,11 @@ class World(Ground):
         self._actions: Iterator[Action] = iter(())
         self._next: Action | None = None
         self._full = False
+
+    def end_processes(self) -> None:
+        for process in multiprocessing.active_children():
+            process.kill()
+            process.join()
 
     # --- a history ---------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class Driver:
                 command, cwd=home, env=environment, stdout=stdout, stderr=stderr, start_new_session=True
             )
         self.asked: signal.Signals | None = None  # the signal that it was sent
+        self.ended = False  # and its JVM with it
 
     @property
     def alive(self) -> bool:
@@ -55,6 +56,14 @@ class Driver:
             raise TimeoutError(f"a driver is at work after {seconds} seconds: {self.said()[-500:]}") from None
         finally:
             self._end_group()
+            self.ended = True
+
+    def kill(self) -> None:
+        """End it, and its JVM, at once, unless it has ended."""
+        if not self.ended:
+            self._kill_group()
+            self.process.wait()
+            self.ended = True
 
     def events(self) -> list[Event]:
         """What it has told; a line that a death has cut short is left out."""

@@ -12,7 +12,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from chaos import TESTS
@@ -61,6 +61,7 @@ class SparkWorld(Ground):
         self._conf = dict(conf)
         self._blow: Blow | None = None
         self._marker: Path | None = None
+        self._drivers: list[Driver] = []  # that may be at work
         self.job_file = run / "job.toml"
         self.counts["histories with foreachBatch" if function else "histories with files"] += 1
 
@@ -76,13 +77,22 @@ class SparkWorld(Ground):
         else:
             command = [sys.executable, "-m", "watersmeet", "run", "job.toml", "--json", *self._set_options(endless)]
         where = self.feed.folder / "out.jsonl", self.feed.folder / "err.txt"
-        return Driver(command, self.home, self._environment(), *where)
+        return self._driver(command, *where)
 
     def start_beside(self) -> Driver:
         """Another driver of the same job, while one is under way."""
         command = [sys.executable, "-m", "watersmeet", "run", "job.toml", "--json", *self._set_options(False)]
         where = self.feed.folder / "out-2.jsonl", self.feed.folder / "err-2.txt"
-        return Driver(command, self.home, self._environment(), *where)
+        return self._driver(command, *where)
+
+    def _driver(self, command: Sequence[str], out: Path, err: Path) -> Driver:
+        self._drivers = [driver for driver in self._drivers if not driver.ended]
+        self._drivers.append(Driver(command, self.home, self._environment(), out, err))
+        return self._drivers[-1]
+
+    def end_processes(self) -> None:
+        for driver in self._drivers:
+            driver.kill()
 
     def finish(self, driver: Driver) -> str:
         """Wait for the end of a driver, and judge how it ended and what it left: a word."""
