@@ -1,7 +1,7 @@
 """`python -m chaos`: plays histories of runs that go wrong, and says what was done, what came to pass, what was lost.
 
     python -m chaos                                  every fault in every shape, for some minutes
-    python -m chaos --seeds 60 --minutes 600         60 seeds of each
+    python -m chaos --seeds 60 --medleys             60 seeds of each, several faults in each history
     python -m chaos --shape tree-budget --seed 7 --actions 10000    one long history
     python -m chaos .. --upto 812                    the same, up to that action
     python -m chaos --runtime spark                  short histories on Spark, for some minutes
@@ -28,7 +28,7 @@ from chaos.ending import ToldToEnd, told_to_end
 from chaos.kinds import ALL_FAULTS, EPISODE_FAULTS, FAULTS, Kind
 from chaos.shapes import SHAPES, Shape
 from chaos.spark.kinds import ACTIONS, SparkKind, faults_of
-from chaos.stories import CLUSTER, LOCAL, RUNTIMES, SPARK, AnyStory, SparkStory, Story, episodes
+from chaos.stories import CLUSTER, LOCAL, RUNTIMES, SPARK, AnyStory, SparkStory, Story, episodes, medleys
 from watersmeet.cli.main import run_parsed
 from watersmeet.cli.terminal import make_table, output_console
 from watersmeet.errors import JobError, did_you_mean
@@ -46,6 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--seeds", type=int, help="how many of each (default as many as there is time for)")
     parser.add_argument("--actions", type=int, help="histories of so many actions, not episodes (on Spark: 14)")
+    parser.add_argument("--medleys", action="store_true", help="episodes with several faults each, not one")
     parser.add_argument("--upto", type=int, metavar="K", help="play only the first K actions")
     parser.add_argument("--minutes", type=float, help="begin nothing after so long (default 5, unless --seeds)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where to work, and keep what went wrong")
@@ -83,7 +84,7 @@ def _stories(args: argparse.Namespace) -> Iterable[AnyStory]:
         return (SparkStory(args.runtime, shape, seed, actions, kinds, args.upto) for seed in seeds for shape in shapes)
     faults = _chosen("fault", args.fault, ALL_FAULTS, EPISODE_FAULTS if args.actions is None else FAULTS)
     if args.actions is None:
-        return episodes(shapes, faults, seeds)
+        return (medleys if args.medleys else episodes)(shapes, faults, seeds)
     return (
         Story(shape, seed, actions=args.actions, kinds=faults, upto=args.upto) for seed in seeds for shape in shapes
     )

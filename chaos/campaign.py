@@ -49,6 +49,10 @@ class Outcome:
             cell = (story.shape.name, story.fault.name)
             self.cells[cell] += 1
             self.fired_in[cell] += world.faults.fired.total()
+        for kind in story.medley:
+            cell = (story.shape.name, kind.name)
+            self.cells[cell] += 1
+            self.fired_in[cell] += world.faults.fired_of[kind.name]
 
     @property
     def never(self) -> list[str]:
@@ -77,11 +81,12 @@ def play(
         for number, story in enumerate(stories):
             if seconds is not None and time.monotonic() - began > seconds:
                 break
-            if resize is None and story.fault is not None and story.fault.name == "full-disk":
+            faults = (*story.medley, *(() if story.fault is None else (story.fault,)))
+            if resize is None and any(fault.name == "full-disk" for fault in faults):
                 outcome.left_out.append(story.name)
                 continue
             _play_one(story, folder, number, around, outcome, tell)
-            if outcome.stories % 100 == 0 or story.fault is None:
+            if outcome.stories % 100 == 0 or not faults:
                 tell(f"{outcome.stories} played, {outcome.counts['actions']:,} actions, {len(outcome.failures)} wrong")
     outcome.seconds = time.monotonic() - began
     return outcome
@@ -114,7 +119,7 @@ def _play_one(
             around.resize(DISK)
     else:
         shutil.rmtree(inputs)
-        journal.unlink() if story.fault is not None else None
+        journal.unlink() if story.fault is not None or story.medley else None
     outcome.add(story, world)
     shutil.rmtree(home)
 

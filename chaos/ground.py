@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, ClassVar, Protocol
+from typing import IO, Any, Protocol
 
 from chaos.feed import Feed
 from chaos.judge import Judge, Tally
@@ -52,8 +52,8 @@ class Settings:
     plan: str = ""
     forced: tuple[tuple[int, str, str], ...] = ()  # changes of the plan: before which batch, to which plan, by what
 
-    def overrides(self, places: Places, streams: Iterable[str]) -> list[str]:
-        """As `--set` takes them."""
+    def overrides(self, streams: Iterable[str]) -> list[str]:
+        """As `--set` takes them. Where results go is in the job file: addresses of stores have secrets in them."""
         asked = {
             "run.slots": self.slots,
             "run.memory": self.memory,
@@ -62,8 +62,6 @@ class Settings:
             "run.keep_for": self.keep_for,
             "adapt.spill": self.spill,
             "adapt.merge": self.merge,
-            "sink.path": places.outs[self.output] if self.output else "",  # the first is in the job file
-            "sink.late": places.lates[self.output] if self.output else "",
             "sink.deliver_every": self.deliver_every,
             "sink.max_rows_per_file": self.max_rows_per_file,
             "adapt.plan": self.plan,
@@ -80,6 +78,8 @@ class Faults:
 
     tried: Counter[str] = field(default_factory=Counter)
     fired: Counter[str] = field(default_factory=Counter)
+    fired_of: Counter[str] = field(default_factory=Counter)  # by the kind of fault that was struck last
+    kind: str = ""  # that was struck last
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,9 @@ def _names() -> tuple[list[str], list[str]]:
 class Action(Protocol):
     """Something that is done to a world; data, with one method."""
 
-    running: ClassVar[bool]  # between two batches of a run, or while none is under way
+    @property
+    def running(self) -> bool:
+        """Between two batches of a run, or while none is under way."""
 
     def apply(self, world: Any) -> str:  # of the kind of world that it is for
         """Do it; a word for the journal."""
@@ -158,8 +160,10 @@ class Ground(ABC):
         if blow is not None:
             self.deal(replace(blow, name=name))
 
-    def came_to_pass(self, name: str) -> None:
+    def came_to_pass(self, name: str, kind: str | None = None) -> None:
+        """A fault has; it is of this kind, or of the one that was struck last."""
         self.faults.fired[name] += 1
+        self.faults.fired_of[self.faults.kind if kind is None else kind] += 1
 
     def hear(self, event: Event) -> None:
         if event["event"] in ("batch", "merge"):
@@ -253,7 +257,10 @@ class Ground(ABC):
         alive = {file_name(segment.file) for manifest in kept for segment in manifest.segments.values()}
         found = set(state.sub("segments").names())
         stray = found - alive
-        stray |= {path.name for path in self.home.rglob("*") if ".tmp-" in path.name}
+        # Copies of remote files, and what is left of them, are dropped after an hour.
+        cache = Path(self.places.cache) if self.places.cache else None
+        ours = (path for path in self.home.rglob("*") if cache is None or cache not in path.parents)
+        stray |= {path.name for path in ours if ".tmp-" in path.name}
         # What a run that died or was fenced has left uncommitted in an output which is not used any more stays there
         # until that one is used again: nobody can tell it from what a copy of the checkpoint is about to deliver there.
         used = (self.places.outs[self.settings.output], self.places.lates[self.settings.output])
@@ -272,7 +279,8 @@ class Ground(ABC):
                 f'lateness = "{LATENESS_FILES * FILE_US} microseconds"',
                 "options = { maxFilesPerTrigger = 1 }",
             ]
-        lines += ["[sink]", f'path = "{self.places.outs[0]}"', f'late = "{self.places.lates[0]}"']
+        out, late = self.places.outs[self.settings.output], self.places.lates[self.settings.output]
+        lines += ["[sink]", f'path = "{out}"', f'late = "{late}"']
         lines += ["[run]", f'runtime = "{runtime}"', f'checkpoint = "{self.places.checkpoint}"', f"groups = {GROUPS}"]
         lines += [f'cache = "{self.places.cache}"'] if self.places.cache else []
         lines += ["[adapt]", f'plan = "{self.shape.plan}"', *more]

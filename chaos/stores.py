@@ -24,14 +24,14 @@ class FailStore:
     def apply(self, world: World) -> str:
         world.try_fault("store fails")
         assert world.proxy is not None, "a world on a store"
-        draw = random.Random(self.seed)
+        draw, kind = random.Random(self.seed), world.faults.kind
 
         def happen(method: str, path: str) -> str | None:
             if draw.random() >= self.share:
                 return None
             accident = draw.choice(ACCIDENTS)
-            world.came_to_pass(f"store: {accident}")
-            world.came_to_pass("store fails")
+            world.came_to_pass(f"store: {accident}", kind)
+            world.came_to_pass("store fails", kind)
             return accident
 
         world.proxy.accident = happen

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from chaos.ground import Action, Ground
-from chaos.history import draw_episode, draw_history
-from chaos.kinds import FAULTS, ORDINARY, STORE_FAULTS, Kind, suits
+from chaos.history import draw_episode, draw_history, draw_medley
+from chaos.kinds import FAULTS, ORDINARY, PROCESS_FAULTS, STORE_FAULTS, Kind, suits
 from chaos.shapes import Shape
 from chaos.spark import kinds as spark_kinds
 from chaos.spark.kinds import FUNCTION, SparkKind, draw_sink, faults_of
@@ -19,6 +20,7 @@ from object_server import S3Proxy
 from spark_cluster import Cluster
 
 LOCAL, SPARK, CLUSTER = RUNTIMES = ("local", "spark", "cluster")
+TOGETHER = 8  # faults of an episode of several, at most
 # A task that failed is tried again, as on a cluster; and where it is not, the run fails.
 MASTERS = ("local[2,4]", "local[2]")
 ON_CLUSTER = {
@@ -50,6 +52,10 @@ class AnyStory(Protocol):
         """Of an episode."""
 
     @property
+    def medley(self) -> tuple[Kind, ...]:
+        """The same, of one with several."""
+
+    @property
     def command(self) -> str:
         """That plays it again."""
 
@@ -66,28 +72,35 @@ class Story:
     seed: int
     fault: Kind | None = None  # of an episode
     actions: int = 0  # of a history
+    medley: tuple[Kind, ...] = ()  # the faults of an episode of several
     kinds: tuple[Kind, ...] = ()  # of faults in it
     upto: int | None = None  # the last action to play
 
     @property
     def name(self) -> str:
+        if self.medley:
+            return f"{self.shape.name}, {'+'.join(kind.name for kind in self.medley)}, seed {self.seed}"
         what = f"{self.actions:,} actions" if self.fault is None else self.fault.name
         return f"{self.shape.name}, {what}, seed {self.seed}"
 
     @property
     def on_store(self) -> bool:
-        return self.fault in STORE_FAULTS
+        return self.fault in STORE_FAULTS or any(kind in STORE_FAULTS for kind in self.medley)
 
     @property
     def command(self) -> str:
         start = f"python -m chaos --shape {self.shape.name} --seed {self.seed}"
         if self.fault is not None:
             return f"{start} --seeds 1 --fault {self.fault.name}"
+        if self.medley:
+            return f"{start} --seeds 1 --medleys --fault {','.join(kind.name for kind in self.medley)}"
         some = "" if self.kinds == FAULTS else f" --fault {','.join(kind.name for kind in self.kinds)}"
         return f"{start} --actions {self.actions}{some}"
 
     def draw(self) -> Iterator[Action]:
-        if self.fault is not None:
+        if self.medley:
+            actions = draw_medley(self.seed, self.shape, self.medley)
+        elif self.fault is not None:
             actions = draw_episode(self.seed, self.shape, self.fault)
         else:
             actions = draw_history(self.seed, self.shape, self.actions, (*ORDINARY, *self.kinds))
@@ -108,6 +121,7 @@ class SparkStory:
     kinds: tuple[SparkKind, ...]
     upto: int | None = None
     fault: Kind | None = None
+    medley: tuple[Kind, ...] = ()
 
     @property
     def name(self) -> str:
@@ -145,3 +159,19 @@ def episodes(shapes: Iterable[Shape], faults: Iterable[Kind], seeds: Iterable[in
     """Every fault in every shape, for one seed after the other."""
     pairs = [(shape, fault) for fault in faults for shape in shapes if suits(fault, shape)]
     return (Story(shape, seed, fault) for seed in seeds for shape, fault in pairs)
+
+
+def medleys(shapes: Iterable[Shape], faults: Sequence[Kind], seeds: Iterable[int]) -> Iterator[Story]:
+    """Every fault in every shape, for one seed after the other, several in an episode: those that one world can have.
+
+    Costs a third of `episodes`, and has faults meet each other.
+    """
+    apart = (*PROCESS_FAULTS, *STORE_FAULTS)
+    for seed in seeds:
+        for shape in shapes:
+            fitting = [fault for fault in faults if suits(fault, shape)]
+            mixed = [fault for fault in fitting if fault not in apart]
+            random.Random(f"medleys {seed} {shape.name}").shuffle(mixed)
+            together = [mixed[at : at + TOGETHER] for at in range(0, len(mixed), TOGETHER)]
+            together += [[fault for fault in fitting if fault in kinds] for kinds in (PROCESS_FAULTS, STORE_FAULTS)]
+            yield from (Story(shape, seed, medley=tuple(some)) for some in together if some)

@@ -51,7 +51,6 @@ class World(Ground):
         self.draw = random.Random(f"world {seed}")
         self.mortal = Mortal(self.home, seed)
         self.job_file = self.feed.folder / "job.toml"
-        self.job_file.write_text(self.job_text("local"))
         self._actions: Iterator[Action] = iter(())
         self._next: Action | None = None
         self._full = False
@@ -82,13 +81,17 @@ class World(Ground):
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def job(self) -> Job:
-        return load_job(self.job_file, [*self.overrides(), 'run.trigger="1 second"'])
+        overrides = [*self.overrides(), 'run.trigger="1 second"']
+        return load_job(self.job_file, overrides)
 
     def job_to_end(self) -> Job:
-        return load_job(self.job_file, self.overrides())
+        overrides = self.overrides()
+        return load_job(self.job_file, overrides)
 
     def overrides(self) -> list[str]:
-        return self.settings.overrides(self.places, self.shape.streams)
+        """What the settings replace in the job file, which is written with where results go now."""
+        self.job_file.write_text(self.job_text("local"))
+        return self.settings.overrides(self.shape.streams)
 
     def run(self) -> str:
         """A run that goes on with the history until an action wants it to end, or it dies."""
@@ -134,7 +137,7 @@ class World(Ground):
         blow = self.mortal.take_blow()
         self.excused = []
         if blow is not None:
-            self.faults.fired[blow.name] += 1
+            self.came_to_pass(blow.name)
             if blow.power and ended == "died":
                 self._lose_power()
         self.judge.look()

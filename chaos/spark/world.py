@@ -188,7 +188,7 @@ class SparkWorld(Ground):
         self.job_file.write_text(text)
 
     def _set_options(self, endless: bool) -> list[str]:
-        chosen = self.settings.overrides(self.places, self.shape.streams)
+        chosen = self.settings.overrides(self.shape.streams)
         chosen += ['run.trigger="1 second"'] if endless else []
         return [part for setting in chosen for part in ("--set", setting)]
 
@@ -214,7 +214,7 @@ class SparkWorld(Ground):
         return environment
 
     def job(self) -> Job:
-        return load_job(self.job_file, self.settings.overrides(self.places, self.shape.streams))
+        return load_job(self.job_file, self.settings.overrides(self.shape.streams))
 
     def check_tidy(self) -> None:
         """Without a JVM: open and close the checkpoint, which collects."""
