@@ -1,10 +1,10 @@
 """Checkpoints that an earlier program left behind: a run goes on from each, and delivers the rest of the answer.
 
-They lie in tests/golden/checkpoints, those of format 2 at the top and those of format 3, from before its files carried
-checksums, in a folder; make.py and make_3.py there say what each is and how it was made. A test works on a copy in a
-folder of its own, where a checkpoint has another absolute path than it was made with. Three things know that path and
-are told of the new one: Spark's log of the files that were read, our own since format 3, and the name of the folder
-where results wait.
+They lie in tests/golden/checkpoints, those of format 2 at the top and later ones in folders: format 3 from before its
+files carried checksums, and format 4 with segments of several pieces; make.py, make_3.py and make_4.py there say what
+each is and how it was made. A test works on a copy in a folder of its own, where a checkpoint has another absolute path
+than it was made with. Three things know that path and are told of the new one: Spark's log of the files that were read,
+our own in format 3, and the name of the folder where results wait. From format 4 on a run finds out by itself.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,6 +26,7 @@ import function_sink
 from judged_jobs import JudgedJob, Result, difference, set_time
 
 GOLDENS = Path(__file__).parent / "golden" / "checkpoints"
+SEALED_FORMAT = 4
 ABOUT = {
     str(path.parent.relative_to(GOLDENS)): json.loads(path.read_text()) for path in sorted(GOLDENS.rglob("about.json"))
 }
@@ -51,6 +53,8 @@ def copy(name: str, home: Path) -> JudgedJob:
         path.rename(target)
         set_time(target)  # a checkout knows no times of files, by which they are read in order
     before = ABOUT[name]["made_in"]
+    if ABOUT[name]["format"] >= SEALED_FORMAT:
+        return JudgedJob(home)
     _rename_waiting(home, f"{before}/ck", str(home / "ck"))
     for path in (home / "ck" / "spark").rglob("*"):
         if path.is_file():
@@ -98,12 +102,23 @@ def shown(value: Any) -> str:
 
 
 def test_all_are_here_and_of_the_format_that_they_are_to_show() -> None:
-    assert Counter(about["format"] for about in ABOUT.values()) == {2: 12, 3: 7}
+    assert Counter(about["format"] for about in ABOUT.values()) == {2: 12, 3: 7, SEALED_FORMAT: 2}
     for name, about in ABOUT.items():
         for log in [path for kind in ("versions", "snapshots") for path in (GOLDENS / name).glob(f"ck/state/{kind}/*")]:
             content = json.loads(log.read_text())
             assert content["format"] == about["format"], f"{log} was made anew"
-            assert "crc32" not in content, f"{log} was made anew"
+            sealed = about["format"] >= SEALED_FORMAT
+            assert ("crc32" in content, "sha256" in content) == (False, sealed), f"{log} was made anew"
+
+
+def test_large_segments_are_here_in_pieces() -> None:
+    """Active ones, and spilled ones."""
+    for name in ("format-4/local-pieces", "format-4/local-pieces-spilled"):
+        files = [pa.ipc.open_file(path) for path in (GOLDENS / name).glob("ck/state/segments/*.arrow")]
+        formats = [json.loads(file.schema.metadata[b"watersmeet"])["format"] for file in files]
+        assert set(formats) <= {1, 2}, "made anew"
+        assert all((file.num_record_batches > 1) == (format == 2) for file, format in zip(files, formats, strict=True))
+        assert formats.count(2) > 2
 
 
 @pytest.mark.timeout(120)

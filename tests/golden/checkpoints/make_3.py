@@ -108,7 +108,7 @@ GOLDENS = {
 }
 
 
-def make(name: str, golden: Golden) -> None:
+def make(name: str, golden: Golden, format: int = FORMAT) -> None:
     home = MADE_IN / name
     shutil.rmtree(home, ignore_errors=True)
     job = JudgedJob.write(home, golden.case, **golden.job)
@@ -120,7 +120,7 @@ def make(name: str, golden: Golden) -> None:
     _write_expected(home / "expected.parquet", golden.case, expected)
     about = {
         "what": golden.what,
-        "format": FORMAT,
+        "format": format,
         "made_in": str(home),
         "runtime": golden.job.get("runtime", "local"),
         "delivers": golden.delivers,
@@ -129,7 +129,7 @@ def make(name: str, golden: Golden) -> None:
         "also_with": golden.also_with,
     }
     (home / "about.json").write_text(json.dumps(about, indent=2) + "\n")
-    target = HERE / "format-3" / name
+    target = HERE / f"format-{format}" / name
     _keep(home, target)
     sizes = [path.stat().st_size for path in target.rglob("*") if path.is_file()]
     counts = {kind: len(list((target / "ck/state").glob(f"{kind}/*"))) for kind in ("versions", "snapshots", "files")}
