@@ -142,6 +142,13 @@ class Checkpoint:
             self._looked_through = version
             collect_everything(self.table, self.segments, self._waiting, self._file_lists)
 
+    def drop_attempt(self) -> None:
+        """Delete what an attempt left behind that failed, and of which nothing is committed. Between batches only.
+
+        What was made in vain must not take the room that the run needs to go on.
+        """
+        collect_everything(self.table, self.segments, self._waiting, self._file_lists)
+
     def close(self) -> None:
         with self._turn:
             self._closed = True

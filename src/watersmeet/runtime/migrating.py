@@ -147,11 +147,15 @@ class Migrator:
         return self._driver.tell_decision()
 
     def _tried(self, take: Any, track: Track, *arguments: Any) -> Decided:
-        """Take a step; what the machine does not allow ends the change."""
+        """Take a step; what the machine does not allow ends the change. After the switch that is the run's affair."""
+        answering = self._manifest.answering
         try:
             decided: Decided = take(track, *arguments)
             return decided
         except ResourceError as error:
+            if self._manifest.answering != answering:
+                raise
+            self._driver.checkpoint.drop_attempt()
             if self.under_way:
                 return self.abandon(error.primary)
             assert track.warming is not None

@@ -62,4 +62,5 @@ def collect_everything(
     segments.delete_all(orphans)
     for folder, names in waste:
         folder.delete_all(names)
+    table.sync_no_more({*orphans, *(name for _, names in waste for name in names)})
     return len(orphans) + sum(len(names) for _, names in waste)

@@ -137,6 +137,11 @@ class Table:
         for folder, names in files.items():
             self._unsynced.setdefault(folder, set()).update(names)
 
+    def sync_no_more(self, names: Iterable[str]) -> None:
+        """These files are gone: an attempt failed that wrote them, and the next version will not refer to them."""
+        for waiting in self._unsynced.values():
+            waiting.difference_update(names)
+
     def pop_dropped(self) -> list[SegmentId]:
         """The files of segments that no version kept refers to any more, each told once."""
         return [SegmentId(name) for name in self._segments.pop(self.manifest.kept_from)]
