@@ -1,4 +1,4 @@
-"""`CloseGroups` and `CoolGroups`: entries are split, and no row of a file comes or goes."""
+"""`CloseGroups`, `CoolGroups`, `SwitchPlan`: entries are split and united, and no row of a file comes or goes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.applying import apply_all
 from watersmeet.state.manifest import Manifest, QueryIdentity, Track
 from watersmeet.state.segment_table import SegmentTable, next_generation
-from watersmeet.state.updates import AddSegment, CloseGroups, CoolGroups, ObserveGroups, Update
+from watersmeet.state.updates import (
+    AddSegment,
+    CloseGroups,
+    CoolGroups,
+    ObserveGroups,
+    ReleaseGroups,
+    SwitchPlan,
+    Update,
+)
 
 GROUPS = 8
 A, B = StateName("A@k"), StateName("B@k")
@@ -200,3 +208,63 @@ def test_no_row_of_a_file_comes_or_goes(history: list[Update]) -> None:
 def _cooled(found: Manifest, state: StateName) -> list[Segment]:
     bucket = found.segments.cold(state).get(LIVE)
     return [] if bucket is None else list(bucket.entries.values())
+
+
+# --- another plan ----------------------------------------------------------------------------------------------------
+
+
+def switch(*reopened: StateName, dropped: tuple[StateName, ...] = ()) -> SwitchPlan:
+    return SwitchPlan(Track(SPEC, "why", since_batch=7), dropped, reopened, ())
+
+
+def test_parts_of_a_file_become_one_entry_again() -> None:
+    whole = segment("s")
+    found = manifest(whole)
+    for number, groups in enumerate(((0, 1), (5,)), start=1):
+        found = apply(close(*groups, generation=number), found)
+    assert len(found.segments) == 3
+    after = apply(switch(A), found)
+    assert dict(after.segments) == {whole.id: whole}
+    assert (after.active_bytes, after.cold_bytes, after.state_rows) == (whole.bytes, 0, whole.rows)
+    assert after.answering.since_batch == 7
+
+
+def test_groups_that_a_file_has_lost_stay_lost() -> None:
+    found = apply(ReleaseGroups(SegmentId("s"), ((2, 4),)), manifest(segment("s")))
+    found = apply(close(0, generation=1), found)
+    after = apply(switch(A), found)
+    (entry,) = after.segments.values()
+    assert (entry.id, entry.groups, entry.tier, entry.generation) == ("s", ((0, 2), (4, GROUPS)), "active", LIVE)
+    assert entry.live_rows == after.state_rows < entry.rows
+
+
+def test_expired_rows_of_a_live_generation_are_active_again_too() -> None:
+    found = apply(close(1, generation=1), manifest(segment("s"), segment("t")))
+    found = apply(CoolGroups(SegmentId("t"), A, ((0, 3),)), found)
+    assert {entry.tier for entry in found.segments.values() if entry.file == "t"} == {"active", "cold"}
+    after = apply(switch(A), found)
+    assert {entry.id: entry.groups for entry in active(after)} == {"s": ((0, GROUPS),), "t": ((0, GROUPS),)}
+    assert len(after.segments) == 2
+
+
+def test_other_states_stay_as_they_are_or_go() -> None:
+    other, third = OTHER, StateName("D@k3")
+    found = apply(close(3, generation=1), manifest(segment("s"), segment("t", other), segment("u", third)))
+    after = apply(switch(dropped=(other,)), found)
+    assert {name: entry for name, entry in after.segments.items() if entry.state == A} == {
+        name: entry for name, entry in found.segments.items() if entry.state == A
+    }, "a join that both plans have goes on with its generations"
+    assert {entry.state for entry in after.segments.values()} == {A, third}
+    assert len(apply(switch(dropped=(A, other, third)), found).segments) == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories())
+def test_no_row_comes_or_goes_with_a_switch(history: list[Update]) -> None:
+    found = apply_all(history, EMPTY)
+    after = apply(switch(*STATES), found)
+    before: dict[str, Counter[int]] = {}
+    for entry in found.segments.values():
+        before.setdefault(entry.file, Counter()).update(entry.rows_by_group)
+    assert {entry.id: Counter(entry.rows_by_group) for entry in after.segments.values()} == before
+    assert {entry.id for entry in active(after)} == set(after.segments), "all of one generation, which is probed"

@@ -263,7 +263,7 @@ class SparkRun:
         """Change the plan, as in `migrate("((A B) C)", by="moving-state")`; the decision. Batches wait meanwhile."""
         self._refuse_inside_batch("migrate")
         with self._working(), self._driver.turn:
-            if self._is_over:
+            if self._is_over or self._ended.is_set():
                 raise JobError("the run has ended", detail="Its plan cannot be changed any more.")
             return self._driver.migrate(plan, by, "asked for by hand")
 
@@ -340,8 +340,10 @@ class SparkRun:
         """The plan with what its states hold, and what was measured so far."""
         manifest, plan = self._manifest, self._driver.plan
         sizes = state_sizes(plan, manifest) if manifest.batch is not None else None
-        considered = self._opened.chosen.alternatives
-        return explain_text(plan, self._opened.chosen.reason, sizes, considered, manifest.measured)
+        changed = plan is not self._opened.plan  # and what was weighed up for the former one says nothing of it
+        considered = () if changed else self._opened.chosen.alternatives
+        reason = manifest.answering.reason if changed else self._opened.chosen.reason
+        return explain_text(plan, reason, sizes, considered, manifest.measured)
 
     def decisions(self) -> list[Mapping[str, Any]]:
         """What was decided while the query ran, and why."""
