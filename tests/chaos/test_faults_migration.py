@@ -143,7 +143,12 @@ def test_killed_at_a_point_of_a_change(point: str, tmp_path: Path) -> None:
 IN_BETWEEN = [point for point in POINTS if point.partition("-")[2] not in ("prepare", "late", "snapshot")]
 
 
-@pytest.mark.parametrize("point", IN_BETWEEN)
+IN_MAKE_TEST = ("in-merge", "in-commit", "in-delivery")
+
+
+@pytest.mark.parametrize(
+    "point", [pytest.param(p, marks=() if p in IN_MAKE_TEST else pytest.mark.campaign) for p in IN_BETWEEN]
+)
 def test_killed_at_a_point_of_a_restart_that_changes_the_plan(point: str, tmp_path: Path) -> None:
     """All input is read, so that whatever is reached is reached in the change, or in the drain at the end."""
     job = write_job(tmp_path, 'plan = "((A B) (C D))"\nmerge = "off"', "memory = 1500")
