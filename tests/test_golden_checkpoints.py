@@ -127,6 +127,20 @@ def test_local(name: str, settings: tuple[str, ...], tmp_path: Path) -> None:
     go_on(name, tmp_path / "golden", settings)
 
 
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", names("local"))
+def test_a_local_run_goes_on_with_another_plan(name: str, tmp_path: Path) -> None:
+    job, right = copy(name, tmp_path / "run"), expected(name)
+    shapes = []
+    for plan in ("mjoin", "left-deep"):
+        job.finish(f"adapt.plan={plan}")
+        assert difference(job.answer(), right) == ""
+        assert job.late() == ABOUT[name]["late"]
+        shapes.append(job.state()["plan"])
+    inputs = shapes[0].count(" ") + 1
+    assert (shapes[0] != shapes[1]) == (inputs > 2)
+
+
 LOOKS = (("state", "ls", "ck"), ("state", "show", "ck"), ("state", "show", "ck", "--json"), ("explain", "job.toml"))
 
 
