@@ -37,8 +37,6 @@ POINTS = (
 )
 # Passed where results are gathered alone (`deliver_every`).
 OF_GATHERING = ("before-gather", "after-gather")
-# Of a change of the plan, beside those of the rounds and the commits in it.
-OF_MIGRATION = ("before-migration", "before-switch", "after-switch")
 
 # Passed where the plan is changed alone; the two in the middle, where that takes several steps.
 OF_MIGRATION = ("before-migration", "before-advance", "after-advance", "before-switch", "after-switch")

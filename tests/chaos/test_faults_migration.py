@@ -51,6 +51,7 @@ PLANS = (
     "(A B (C D))",
     "(((A C) B) D)",
 )
+AT_ONCE = tuple(point for point in OF_MIGRATION if "advance" not in point)  # where a change is made in one step
 BUDGET = "memory = 9000"
 FEW = 'groups = 2\ndurability = "process"'  # groups, so that there are few rounds
 SEEDS = int(os.environ.get("WATERSMEET_SEEDS", "2"))
@@ -127,7 +128,7 @@ def test_the_job_changes_its_plan_and_owes_results_when_it_does(tmp_path: Path) 
 # --- killed ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("point", OF_MIGRATION)
+@pytest.mark.parametrize("point", AT_ONCE)
 def test_killed_at_a_point_of_a_change(point: str, tmp_path: Path) -> None:
     """At the first change, at it again, and then at one after the other."""
     job = write_job(tmp_path)
@@ -272,7 +273,7 @@ def test_histories(seed: int, tmp_path: Path) -> None:
         adapt += "".join(forced(step, draw.choice(PLANS), draw.choice(("", "spill_share = 0.5"))) for step in steps)
         memory = draw.choice(("", "memory = 1", "memory = 3000", "memory = 15000"))
         job = write_job(tmp_path, adapt, f"{memory}\nslots = {draw.randint(1, 2)}\nkeep_versions = 60", end=come)
-        point = draw.choice((*OF_MIGRATION * 4, *POINTS))
+        point = draw.choice((*AT_ONCE * 4, *POINTS))
         fault = f"{point}:{draw.choice((1, 1, 2, 3))}" if draw.random() < 0.6 and starts < 15 else None
         if fault is not None:
             job.marker(fault).unlink(missing_ok=True)

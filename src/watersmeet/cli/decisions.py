@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-OF_THE_PLAN = ("ChangePlan", "MigrationAbandoned")  # told wherever there is room for a line
+OF_THE_PLAN = ("BeginMigration", "ChangePlan", "MigrationAbandoned")  # told wherever there is room for a line
 
 
 def decision_text(decision: Mapping[str, Any]) -> str:
@@ -28,6 +28,8 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"over the budget: {reason}"
         case "CannotForce":
             return f"cannot be forced: {reason}"
+        case "BeginMigration":
+            return f"plan is being changed to {decision['plan']} by {decision['by']}: {reason}"
         case "ChangePlan":
             return f"plan changed to {decision['plan']} by {decision['by']}: {reason}{_figures(decision)}"
         case "MigrationAbandoned":
@@ -40,11 +42,11 @@ def decision_text(decision: Mapping[str, Any]) -> str:
 def _figures(change: Mapping[str, Any]) -> str:
     """What a change of the plan took, as far as it says.
 
-    >>> _figures({"from": "(A B C)", "states_kept": 3, "states_made": 1, "rows_made": 1200, "seconds": 0.3})
-    '; it was (A B C), 3 states were kept and 1 made, with 1,200 rows, in 0.30 seconds'
+    >>> _figures({"from": "(A B C)", "states_kept": 3, "states_made": 1, "rows": 1200, "seconds": 0.3})
+    '; it was (A B C), 3 states were kept and 1 made from 1,200 rows, in 0.30 seconds'
     """
     if "states_kept" not in change:
         return ""
-    rows = f", with {change['rows_made']:,} rows" if change.get("rows_made") else ""
+    rows = f" from {change['rows']:,} rows" if change.get("rows") else ""
     made = f"{change['states_kept']} states were kept and {change['states_made']} made{rows}"
     return f"; it was {change['from']}, {made}, in {change['seconds']:.2f} seconds"
