@@ -47,6 +47,6 @@ def _figures(change: Mapping[str, Any]) -> str:
     """
     if "states_kept" not in change:
         return ""
-    rows = f" from {change['rows']:,} rows" if change.get("rows") else ""
+    rows = f" from {change['rows']:,} rows" if change["states_made"] else ""
     made = f"{change['states_kept']} states were kept and {change['states_made']} made{rows}"
     return f"; it was {change['from']}, {made}, in {change['seconds']:.2f} seconds"
