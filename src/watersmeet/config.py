@@ -25,8 +25,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.adapt.policies.migrate import BY
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
-from watersmeet.adapt.settings import DEFAULT_POLICY, MERGE_POLICIES, OFF, ForcedStep, MemorySettings, parse_step
+from watersmeet.adapt.settings import (
+    DEFAULT_POLICY,
+    MERGE_POLICIES,
+    OFF,
+    REPLAN,
+    ForcedStep,
+    MemorySettings,
+    ReplanSettings,
+    parse_step,
+)
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.intake import BatchSettings, parse_limits
@@ -48,7 +58,7 @@ SINK_FORMATS = ("parquet", "noop")
 REFUSE, APPEND = "refuse", "append"
 EXISTING = (REFUSE, APPEND)  # what to do about results of another checkpoint in the output; the first is the default
 # Adaptations of the design that this version does not have.
-LATER_ADAPTATIONS = ("migrate", "balance", "ring")
+LATER_ADAPTATIONS = ("balance", "ring")
 AVAILABLE_NOW = "available-now"
 
 
@@ -114,10 +124,18 @@ class AdaptConfig:
     merge: str = MERGE_POLICIES[0]
     smoothing: str = SMOOTHINGS[0].name
     force: tuple[ForcedStep, ...] = ()
+    replan: ReplanSettings = ReplanSettings()  # noqa: RUF009 - frozen
 
     def memory(self, budget_bytes: int | None) -> MemorySettings:
         return MemorySettings(
-            budget_bytes, self.spill, self.spill_at, self.spill_share, self.merge, self.smoothing, self.force
+            budget_bytes,
+            self.spill,
+            self.spill_at,
+            self.spill_share,
+            self.merge,
+            self.smoothing,
+            self.force,
+            self.replan,
         )
 
 
@@ -440,9 +458,20 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
         merge=section.choice("merge", MERGE_POLICIES, AdaptConfig.merge),
         smoothing=_read_smoothing(section),
         force=tuple(parse_step(entry) for entry in _steps(section)),
+        replan=_read_replan(section),
     )
     adapt.memory(None)  # checks itself
     return adapt
+
+
+def _read_replan(section: Section) -> ReplanSettings:
+    every, threshold = section.get("replan_every", (int,)), section.get("replan_threshold", (int, float))
+    return ReplanSettings(
+        trigger=section.choice("replan", REPLAN, ReplanSettings.trigger),
+        every=ReplanSettings.every if every is None else every,
+        threshold=ReplanSettings.threshold if threshold is None else float(threshold),
+        by=section.choice("migrate", BY, ReplanSettings.by),
+    )
 
 
 def _read_smoothing(section: Section) -> str:

@@ -40,7 +40,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "max_batch_rows",
         "max_batch_bytes",
     ),
-    "adapt": ("plan", "spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
+    "adapt": (
+        *("plan", "replan", "replan_every", "replan_threshold", "migrate"),
+        *("spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
+    ),
     "stats": ("rates", "selectivity"),
 }
 

@@ -12,6 +12,7 @@ from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policy import Policy
 from watersmeet.adapt.settings import MemorySettings
+from watersmeet.optimize.reconsider import Planning
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.expiry import Watermarks
 from watersmeet.state.ledger import Ledgers
@@ -26,15 +27,17 @@ class Controller:
         plan: PhysicalPlan,
         settings: MemorySettings | None = None,
         policies: tuple[Policy, ...] | None = None,
+        planning: Planning = Planning(),  # noqa: B008 - frozen
     ) -> None:
         self.plan = plan
+        self.planning = planning
         self.settings = settings or MemorySettings()
         self.ledgers = Ledgers(plan)
         self.policies = policies_for(self.settings) if policies is None else policies
 
     def follow(self, plan: PhysicalPlan) -> Controller:
         """One that decides for another track, by the same policies."""
-        return Controller(plan, self.settings, self.policies)
+        return Controller(plan, self.settings, self.policies, self.planning)
 
     @property
     def watched(self) -> bool:
@@ -43,7 +46,7 @@ class Controller:
 
     def ask(self, moment: Moment, manifest: Manifest, learned: Learned, watermarks_us: Watermarks) -> Effects:
         """What to commit and to do now."""
-        facts = Facts(moment, self.plan, manifest, self.ledgers, learned, watermarks_us, self.settings)
+        facts = Facts(moment, self.plan, manifest, self.ledgers, learned, watermarks_us, self.settings, self.planning)
         decisions: list[Decision] = []
         for policy in self.policies:
             if moment in policy.moments:

@@ -6,7 +6,7 @@ In the manifest operators are named by content; `for_people` puts the labels of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from watersmeet.model.ids import Generation, GroupKey, OperatorName, Partitioning, SegmentId, StateName
@@ -97,6 +97,24 @@ class ChangePlan:
     by: str
     before_batch: int
     reason: str
+    figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by
+
+
+@dataclass(frozen=True)
+class ReviewPlan:
+    """How a change of the plan turned out."""
+
+    plan: str
+    reason: str
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class LookAtPlan:
+    """A look at the plan found this; see `policies/replan/looks.py`."""
+
+    look: Mapping[str, Any]
+    reviewed: bool = False  # what was expected of the last change has been compared
 
 
 @dataclass(frozen=True)
@@ -130,6 +148,8 @@ class CannotForce:
 Decision = (
     ChangePlan
     | CannotForce
+    | ReviewPlan
+    | LookAtPlan
     | MigrationAbandoned
     | SpillGroups
     | CutGroup
@@ -142,7 +162,7 @@ Decision = (
 )
 
 # What users are shown; the others are means to the end of these.
-SHOWN = (SpillGroups, CutGroup, CannotSpill, CannotForce, MergeGroup, MergeGenerations)
+SHOWN = (ReviewPlan, SpillGroups, CutGroup, CannotSpill, CannotForce, MergeGroup, MergeGenerations)
 
 
 @dataclass(frozen=True)

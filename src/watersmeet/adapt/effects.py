@@ -17,9 +17,11 @@ from watersmeet.adapt.decisions import (
     CutGroup,
     Decision,
     ExpectResults,
+    LookAtPlan,
     MergeGenerations,
     MergeGroup,
     MigrationAbandoned,
+    ReviewPlan,
     SpillGroups,
     UniteParts,
     Work,
@@ -46,6 +48,7 @@ class Effects:
     change: ChangePlan | None = None  # of the plan; nothing else goes with it
     work: Work = Work()  # noqa: RUF009 - frozen and empty
     shown: tuple[dict[str, object], ...] = ()
+    learned: Learned | None = None  # to be committed with whatever comes next
 
 
 def settle(decisions: Iterable[Decision]) -> list[Decision]:
@@ -122,7 +125,9 @@ def effects_of(
                 unites.append(decision)
             case ExpectResults(operator, results):
                 learned = replace(learned, expected=(operator, results))
-            case CannotSpill() | CannotForce() | MigrationAbandoned():
+            case LookAtPlan(look, reviewed):
+                learned = replace(learned, look=look, review=None if reviewed else learned.review)
+            case CannotSpill() | CannotForce() | MigrationAbandoned() | ReviewPlan():
                 pass
     updates: list[Update] = list(close(closing, plan, manifest, ledgers))
     closed = bool(updates)
@@ -135,7 +140,7 @@ def effects_of(
     if any(isinstance(decision, ExpectResults) for decision in decisions):
         updates.append(Learn(learned))
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
-    return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown))
+    return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown), learned)
 
 
 def close(

@@ -7,6 +7,7 @@ from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.adapt.policies.merge_passed import MergePassed
 from watersmeet.adapt.policies.merge_tiers import MergeTiers
 from watersmeet.adapt.policies.merge_worthwhile import MergeWorthwhile
+from watersmeet.adapt.policies.replan_worthwhile import ReplanWorthwhile
 from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
 from watersmeet.adapt.policy import Policy
@@ -15,6 +16,9 @@ from watersmeet.adapt.settings import OFF, MemorySettings
 
 def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
     """What a run with these settings asks, in this order."""
+    replanning: tuple[Policy, ...] = ()
+    if settings.replan.trigger != OFF:
+        replanning = (ReplanWorthwhile(settings.replan, settings.budget_bytes),)
     merging: tuple[Policy, ...] = ()
     if settings.merge != OFF and settings.watched:
         merging = (
@@ -24,6 +28,7 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
         )
     return (
         ForceSteps.of(settings),  # first: what is forced before a batch is part of what the others see
+        *replanning,
         SpillOverBudget.of(settings),
         *merging,
         CleanUpAll(settings.budget_bytes),

@@ -17,6 +17,9 @@ from watersmeet.adapt.view import MemoryView
 from watersmeet.errors import InternalError
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.placement import Placement
+from watersmeet.model.statistics import Measured
+from watersmeet.model.streams import Range
+from watersmeet.optimize.reconsider import Comparison, Planning, reconsider
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
@@ -37,6 +40,7 @@ class Signal(Enum):
     MEMORY = auto()  # sizes and earnings of all groups, live and cold
     PARTS = auto()  # the segments that cold generations lie in
     GENERATIONS = auto()  # what each closed generation has in each group
+    PLANS = auto()  # what the plan costs by what was measured, and what the best would
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,12 @@ class Facts:
     learned: Learned
     watermarks_us: Watermarks
     settings: MemorySettings
+    planning: Planning = Planning()  # noqa: RUF009 - frozen
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        spec = self.manifest.answering.spec
+        return reconsider(self.plan.query, spec, self.manifest.measured, self.planning)
 
     @cached_property
     def horizons_us(self) -> dict[OperatorName, int]:
@@ -145,6 +155,50 @@ class Outlook:
     def manifest(self) -> Manifest:
         self._check(Signal.PARTS)
         return self.facts.manifest
+
+    @property
+    def comparison(self) -> Comparison:
+        self._check(Signal.PLANS)
+        return self.facts.comparison
+
+    @property
+    def measured(self) -> Measured:
+        return self.facts.manifest.measured
+
+    @property
+    def migrating(self) -> bool:
+        """Whether a change of the plan is under way."""
+        return self.facts.manifest.warming_up is not None
+
+    @property
+    def tree(self) -> str:
+        return self.facts.plan.tree
+
+    @property
+    def input_rows(self) -> int:
+        """Rows of the inputs that are kept, each once."""
+        segments, held = self.facts.manifest.segments, dict[str, int]()
+        for state in self.facts.plan.states.values():
+            if len(state.aliases) == 1 and state.aliases[0] not in held:
+                held[state.aliases[0]] = sum(segment.live_rows for segment in segments.of_state(state.name))
+        return sum(held.values())
+
+    @property
+    def state_bytes(self) -> int:
+        """In memory and cold."""
+        return self.facts.manifest.active_bytes + self.facts.manifest.cold_bytes
+
+    @property
+    def owing(self) -> int:
+        """Groups that owe results."""
+        return sum(int(ledger.owing.sum()) for ledger in self._ledgers.values())
+
+    @property
+    def window_seconds(self) -> float | None:
+        """The largest window; None where rows of an input never expire."""
+        windows = [entry.window for entry in self.facts.plan.query.inputs]
+        widths = [window.width.total_seconds() for window in windows if isinstance(window, Range)]
+        return max(widths) if len(widths) == len(windows) else None
 
     @property
     def ledgers(self) -> Mapping[OperatorName, Ledger]:

@@ -15,6 +15,7 @@ from watersmeet.model.smoothing import SMOOTHINGS, find_smoothing
 
 OFF = "off"
 MERGE_POLICIES = ("state-manager", OFF)
+REPLAN = (OFF, "data-driven", "memory-driven", "refined")
 DEFAULT_POLICY = SPILL_POLICIES[0][0]
 # Shares of the active state that one spill takes, as the papers have them.
 SHARE = 0.3
@@ -40,6 +41,29 @@ class ForcedStep:
 
 
 @dataclass(frozen=True)
+class ReplanSettings:
+    """When the plan is looked at again (`policies/replan/`): for what reason, how often, and the way to another one."""
+
+    trigger: str = OFF
+    every: int = 10  # batches
+    threshold: float = 0.2  # by which figures must have changed
+    by: str = AUTO
+
+    def __post_init__(self) -> None:
+        if self.trigger not in REPLAN:
+            raise JobError(
+                f'unknown replan "{self.trigger}"',
+                detail=f"There are {', '.join(REPLAN)}.",
+                hint=did_you_mean(self.trigger, REPLAN),
+            )
+        find_road(self.by)
+        if self.every < 1:
+            raise JobError(f'"replan_every" is {self.every}', detail="It is a number of batches, from 1.")
+        if not 0 <= self.threshold <= 1:
+            raise JobError(f'"replan_threshold" is {self.threshold:g}', detail="It is a share: from 0 to 1.")
+
+
+@dataclass(frozen=True)
 class MemorySettings:
     """`budget_bytes` None is no limit. A spill begins when the active state passes `spill_at` of the budget."""
 
@@ -50,6 +74,7 @@ class MemorySettings:
     merge: str = MERGE_POLICIES[0]
     smoothing: str = SMOOTHINGS[0].name
     forced: tuple[ForcedStep, ...] = ()
+    replan: ReplanSettings = ReplanSettings()
 
     def __post_init__(self) -> None:
         if self.spill != OFF:

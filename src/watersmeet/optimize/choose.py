@@ -85,16 +85,16 @@ def choose_plan(
         return ChosenPlan(tree, orders, explain_choice(setting), (), statistics)
     considered = consider(query, statistics, limits, model)
     if setting == "auto":
-        chosen = _best(query, considered, limits)
+        chosen = best_of(query, considered, limits)
         why = f"auto chose {chosen.strategy}" if len(considered) > 1 else "auto, the only plan there is"
     else:
         graph = graph_of(query, statistics)
         found = find_strategy(setting)(graph, limits, model)
         if _runs(query, found.tree):
-            chosen = _price(query, graph, model, limits, found)
+            chosen = price_with_moves(query, graph, model, limits, found)
             why = setting
         else:
-            chosen = _best(query, considered, limits)
+            chosen = best_of(query, considered, limits)
             why = f"{setting} found {found.tree}, a cartesian product, so the best of the others"
         considered = [chosen, *(plan for plan in considered if plan.tree != chosen.tree)]
     fits = "" if limits == NO_LIMITS else " within the limits" if chosen.qualifies else ", the nearest to the limits"
@@ -121,7 +121,7 @@ def show_considered(
 ) -> tuple[Alternative, ...]:
     """What a plan that stands already costs by what is known now, and what else there would be."""
     graph = graph_of(query, statistics)
-    standing = _price(query, graph, model, limits, _as_written(graph, "this plan", tree, model))
+    standing = price_with_moves(query, graph, model, limits, _as_written(graph, "this plan", tree, model))
     others = [plan for plan in consider(query, statistics, limits, model) if plan.tree != tree]
     return _shown(others, standing, limits)
 
@@ -145,11 +145,11 @@ def consider(query: Query, statistics: Statistics, limits: Limits, model: CostMo
     found: dict[str, PlannedTree] = {}
     for plan in plans:
         if _runs(query, plan.tree):
-            found.setdefault(str(plan.tree), _price(query, graph, model, limits, plan))
+            found.setdefault(str(plan.tree), price_with_moves(query, graph, model, limits, plan))
     return list(found.values())
 
 
-def _best(query: Query, plans: list[PlannedTree], limits: Limits) -> PlannedTree:
+def best_of(query: Query, plans: list[PlannedTree], limits: Limits) -> PlannedTree:
     if not any(plan.qualifies for plan in plans):
         # What does not fit has to be spilled, and a routed join cannot be.
         plans = [plan for plan in plans if can_spill(query, plan.tree)] or plans
@@ -167,7 +167,9 @@ def _as_written(graph: JoinGraph, name: str, tree: Tree, model: CostModel) -> Pl
     return finish_plan(estimates, name, from_tree(estimates, tree), NO_LIMITS, "as the text has it")
 
 
-def _price(query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plan: PlannedTree) -> PlannedTree:
+def price_with_moves(
+    query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plan: PlannedTree
+) -> PlannedTree:
     """The plan with what its moves cost."""
     moves = price_moves(query, plan.tree, dict(plan.orders), Estimates(graph, model))
     full = Cost(plan.cost.cpu + moves.cpu, plan.cost.memory + moves.memory)

@@ -246,6 +246,8 @@ class Driver(Generic[SourceT]):
 
     def _carry_out(self, effects: Effects) -> Work:
         """Commit what was decided; the work that is left for tasks."""
+        if effects.learned is not None:  # goes with the next commit, whatever that is for
+            self._learned = replace(effects.learned, batch_seconds=self._learned.batch_seconds)
         if effects.cuts and self._migrator.under_way:
             self._migrator.abandon("groups are cut")
         counted = [count_cut(cut, self.plan, self.manifest, self.checkpoint.segments) for cut in effects.cuts]
@@ -274,9 +276,11 @@ class Driver(Generic[SourceT]):
                 now = self.manifest.last_batch + 1
                 self._migrator.begin(ChangePlan(plan, MovingState.name, now, "the settings say so"), plan)
 
-    def follow(self, plan: PhysicalPlan) -> None:
-        """Another plan answers from now on."""
-        self._learned = replace(self._learned, expected=None)
+    def follow(self, plan: PhysicalPlan, rows: int, seconds: float, expected: Mapping[str, Any] | None) -> None:
+        """Another plan answers from now on. So many rows were taken in for it; `expected`: what was thought of it."""
+        rate = rows / seconds if rows and seconds > 0 else self._learned.rows_a_second
+        known = self._learned.rows_a_second or rate
+        self._learned = replace(self._learned, expected=None, review=expected, rows_a_second=(known + rate) / 2)
         self.plan = plan
         self.controller = self.controller.follow(plan)
 

@@ -228,7 +228,8 @@ class Migrator:
         self._drop_scratch(tasks)
         self._plan = None
         decided = driver.tell_decision()
-        driver.follow(plan)
+        figures = seen.change.get("figures")
+        driver.follow(plan, told["rows"], told["seconds"], {**figures, "batch": since} if figures else None)
         driver.decide(Moment.AFTER_BATCH)  # what is in memory now may be too much
         driver.tidy()
         return decided

@@ -37,7 +37,15 @@ from watersmeet.runtime.checkpoint import (
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.driver import MakeSpec
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.planning import Planner, PlanSettings, asked_plan, choose_spec, recorded_spec, silent_note
+from watersmeet.runtime.planning import (
+    Planner,
+    PlanSettings,
+    asked_plan,
+    choose_spec,
+    planning_of,
+    recorded_spec,
+    silent_note,
+)
 from watersmeet.runtime.upgrading import open_table
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
@@ -223,7 +231,7 @@ def _opened(
     spill: Folder | None = None,
 ) -> OpenRun:
     plan = lay_out_spec(query, checkpoint.manifest.answering.spec)
-    controller = Controller(plan, settings.memory)
+    controller = Controller(plan, settings.memory, planning=planning_of(query, settings.plan, settings.memory))
     outputs = outputs.of_checkpoint(checkpoint.manifest.id, checkpoint.manifest.epoch)
     make_spec = Planner(query, settings.plan).spec
     asked = asked_plan(query, settings.plan, checkpoint.manifest)

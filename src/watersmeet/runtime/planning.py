@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from watersmeet.adapt.settings import OFF, MemorySettings
 from watersmeet.optimize.choose import ChosenPlan, choose_plan, show_considered
 from watersmeet.optimize.cost import NO_LIMITS, Limits
 from watersmeet.optimize.estimates import CostModel
 from watersmeet.optimize.query_graph import Statistics, model_for
+from watersmeet.optimize.reconsider import Planning
 from watersmeet.optimize.strategies import STRATEGIES
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec, spec_of
@@ -81,6 +83,13 @@ class Planner:
         known = replace(self.settings.statistics or Statistics(), measured=manifest.measured)
         spec, chosen = choose_spec(self.query, replace(self.settings, plan=plan, statistics=known), lineage)
         return spec, chosen.reason
+
+
+def planning_of(query: Query, settings: PlanSettings, memory: MemorySettings) -> Planning:
+    """What plans are compared by while a query runs, if they are."""
+    if memory.replan.trigger == OFF:
+        return Planning()
+    return Planning(settings.statistics or Statistics(), settings.limits, _model(query, silent_note))
 
 
 def _model(query: Query, note: Callable[[str], None]) -> CostModel:

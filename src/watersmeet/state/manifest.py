@@ -222,6 +222,9 @@ class Learned:
     batch_seconds: float = 1.0  # that the last batch took
     come_true: Mapping[OperatorName, float] = field(default_factory=dict)  # results of merges over those expected
     expected: tuple[OperatorName, float] | None = None  # results of the merges that are under way
+    look: Mapping[str, Any] | None = None  # what the last look at the plan found
+    review: Mapping[str, Any] | None = None  # what was expected of a plan that was changed since
+    rows_a_second: float = 0.0  # that changes of the plan have taken in; 0: none yet
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learned:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
-from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.settings import MemorySettings, ReplanSettings
 from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig, one_folder, read_retention
 from watersmeet.errors import JobError, cause, did_you_mean
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
@@ -41,6 +41,10 @@ OPTIONS = (
     "memory",
     "spill",
     "merge",
+    "replan",
+    "replanEvery",
+    "replanThreshold",
+    "migrate",
     "cores",
     "slots",
     "groups",
@@ -269,7 +273,24 @@ class StreamWriter:
     def _memory(self, budget_bytes: int | None) -> MemorySettings:
         settings = self._adapt.memory(budget_bytes)
         spill = self._options.get("spill", settings.spill)
-        return replace(settings, spill=spill, merge=self._options.get("merge", settings.merge))
+        return replace(settings, spill=spill, merge=self._options.get("merge", settings.merge), replan=self._replan())
+
+    def _replan(self) -> ReplanSettings:
+        """The options that say when the plan is looked at again, before what a job file says."""
+        given, options = self._adapt.replan, self._options
+        return ReplanSettings(
+            options.get("replan", given.trigger),
+            self._whole("replanEvery", given.every),
+            self._share("replanThreshold", given.threshold),
+            options.get("migrate", given.by),
+        )
+
+    def _share(self, name: str, default: float) -> float:
+        text = self._options.get(name, str(default))
+        try:
+            return float(text)
+        except ValueError:
+            raise JobError(f'{name} "{text}" is not a number', detail="It is a share: from 0 to 1.") from None
 
     def _wanted(self, plan: PhysicalPlan, late: str | None) -> dict[str, tuple[str, ...]]:
         """The columns to read of each stream: those that the query needs, or all if late rows are kept."""

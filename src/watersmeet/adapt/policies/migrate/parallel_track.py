@@ -12,6 +12,7 @@ not run. Old and new are told apart by batch, not by timestamp (traps 1 and 4).
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from watersmeet.adapt.policies.migrate.road import Advance, Standing, Step, TakeOver, Wait
@@ -39,3 +40,6 @@ class ParallelTrack:
             return TakeOver()
         silent = f", which stream {standing.waits_for} holds back" if standing.waits_for else ""
         return Wait(f"{standing.old_rows:,} rows from before it began have not expired{silent}")
+
+    def price(self, rows: int, rows_a_second: float, window_seconds: float | None, cpu: float) -> float:
+        return math.inf if window_seconds is None else window_seconds * cpu

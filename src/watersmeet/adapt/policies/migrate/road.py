@@ -61,3 +61,17 @@ class Road(Protocol):
         """Where it starts, with what the answering track has come to."""
 
     def next(self, standing: Standing) -> Step: ...
+
+    def price(self, rows: int, rows_a_second: float, window_seconds: float | None, cpu: float) -> float:
+        """Seconds of CPU that it is expected to take, for so many rows of state, and a new plan that takes `cpu`.
+
+        `rows_a_second` is what earlier changes have come to; 0 before there was one.
+        """
+
+
+FIRST_RATE = 200_000  # rows a second that are expected to be taken in before anything is measured
+
+
+def seconds_for(rows: int, rows_a_second: float) -> float:
+    """To take in so many rows."""
+    return rows / (rows_a_second or FIRST_RATE)

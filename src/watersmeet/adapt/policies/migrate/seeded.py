@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from watersmeet.adapt.policies.migrate.road import Advance, Standing, Step, TakeOver, Wait
+from watersmeet.adapt.policies.migrate.road import FIRST_RATE, Advance, Standing, Step, TakeOver, Wait, seconds_for
 from watersmeet.plan.query import Query
 from watersmeet.state.manifest import Warming
 
 SHARE = 0.4  # of the time of a batch, that a step may take
 IDLE_SECONDS = 1.0  # that it may take while sources are silent
 LEAST_SECONDS = 0.05
-FIRST_RATE = 200_000  # rows a second that are expected before anything is measured
 FULL = 1 << 16  # stretches of the hash
 AT_LEAST = 2  # times the rows that come with a batch, which are taken in after it
 
@@ -57,6 +56,9 @@ class Seeded:
                 break
             upto = delivery
         return Advance(upto)
+
+    def price(self, rows: int, rows_a_second: float, window_seconds: float | None, cpu: float) -> float:
+        return seconds_for(rows, rows_a_second)
 
 
 def _rows_allowed(standing: Standing) -> int:
