@@ -294,7 +294,7 @@ def with_stream(line: str) -> str:
         pytest.param(
             MINIMAL + '[adapt]\nbalance = "memory"',
             '"balance" in [adapt] is not supported yet',
-            "plan and spill",
+            "plan, replan, replan_every",
             id="later",
         ),
         pytest.param(

@@ -443,7 +443,7 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
         if key in LATER_ADAPTATIONS:
             raise JobError(
                 f'"{key}" in [adapt] is not supported yet',
-                detail=f"This version has {' and '.join(SECTIONS['adapt'])} in [adapt].",
+                detail=f"This version has {', '.join(SECTIONS['adapt'])} in [adapt].",
                 hint=f'Remove "{key}" from the job file.',
             )
     section = Section("adapt", data)

@@ -15,7 +15,7 @@ CASE = JoinCase(
     3 * SECOND,
 )
 BATCHES, ROWS, FLIP = 30, 40, 12
-FEW, MANY = 6, 150  # values of a column: pairs that match are many, or few
+FEW, MANY = 8, 150  # values of a column: pairs that match are many, or few
 DOMAINS = ({"x": MANY, "y": 40, "z": FEW}, {"x": FEW, "y": 40, "z": MANY})
 
 
