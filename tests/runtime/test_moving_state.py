@@ -12,12 +12,15 @@ import pyarrow as pa
 import pytest
 
 from strategies import counted
+from watersmeet.adapt.outlook import Moment
+from watersmeet.errors import ResourceError
 from watersmeet.lang.binder import bind
 from watersmeet.model.placement import Placement
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import in_memory
+from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.local.executor import LocalExecutor, MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
@@ -162,3 +165,25 @@ def test_rows_that_nobody_needs_any_more_are_not_made_into_states() -> None:
     run.batch(A={"a2": 2.2}, B={"b2": 2.2}, C={"c2": 2.2})  # a1 has gone, and b1 has not
     run.change("((A B) C)")
     assert run.held("A+B") == 2, "a2 with b1 and with b2"
+
+
+def test_what_fails_after_the_switch_is_no_change_that_came_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told as one, with the new plan at work."""
+    run = SmallRun(CHAIN, "((A B) (C D))")
+    run.batch(A=OLD, B=OLD, C=OLD, D=OLD)
+    full = ResourceError("no space left")
+
+    decide = Driver.decide
+
+    def fail(driver: Driver[Any], moment: Moment) -> Any:
+        if moment is Moment.AFTER_BATCH:
+            raise full
+        return decide(driver, moment)
+
+    with monkeypatch.context() as patch, pytest.raises(ResourceError) as caught:
+        patch.setattr(Driver, "decide", fail)
+        run.change("(A B C D)")
+    assert caught.value is full
+    assert run.run.manifest.plan == run.run.plan.tree == "(A B C D)"
+    assert [entry["decision"] for entry in run.run.manifest.decisions] == ["ChangePlan"]
+    assert case_numbers(run.batch(A=NEW, B=NEW, C=NEW, D=NEW)) == list(range(2, 17))
