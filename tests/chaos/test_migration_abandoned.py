@@ -81,9 +81,12 @@ def test_a_full_disk_while_what_is_owed_is_emitted(tmp_path: Path) -> None:
     assert not difference(job.answer(), EXPECTED)
 
 
-@pytest.mark.parametrize("spoil", ["changed", "cut short", "gone"])
-def test_a_segment_that_cannot_be_read(spoil: str, tmp_path: Path) -> None:
-    job = JudgedJob.write(tmp_path, CASE, 'durability = "process"', 'plan = "mjoin"')
+ON_SPARK = pytest.param("changed", "spark", marks=[pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign])
+
+
+@pytest.mark.parametrize("spoil, runtime", [("changed", "local"), ("cut short", "local"), ("gone", "local"), ON_SPARK])
+def test_a_segment_that_cannot_be_read(spoil: str, runtime: str, tmp_path: Path) -> None:
+    job = JudgedJob.write(tmp_path, CASE, 'durability = "process"', 'plan = "mjoin"', runtime=runtime)
     write_streams(CASE, STREAMS, tmp_path / "in")
     job.finish()
     segment = next(entry for entry in head(job).segments.values() if entry.state.startswith("B@"))
