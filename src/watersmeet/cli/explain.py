@@ -16,6 +16,7 @@ from watersmeet.lang.binder import bind
 from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import graph_of
 from watersmeet.plan.layout import lay_out_spec
+from watersmeet.runtime.foreseeing import Foreseen, foresee
 from watersmeet.runtime.opening import plan_ahead, settings_of
 from watersmeet.state.folders import CheckpointFolders
 
@@ -37,6 +38,11 @@ def add_parser(subparsers: SubParsers) -> None:
         metavar="FILE",
         help="as a picture with estimated rates and sizes, in FILE or on the standard output; stands after the job",
     )
+    parser.add_argument(
+        "--against",
+        metavar="CHECKPOINT",
+        help="say what a run would do with this checkpoint: what it keeps, makes and drops, or why it is refused",
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting of the job")
     parser.set_defaults(run=explain)
 
@@ -44,6 +50,8 @@ def add_parser(subparsers: SubParsers) -> None:
 def explain(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
     query = bind(job.query, job.streams())
+    if args.against is not None:
+        return _explain_against(args, foresee(query, settings_of(job), CheckpointFolders(args.against)))
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint)
     spec, chosen = plan_ahead(query, settings_of(job), folders, tell)
     plan = lay_out_spec(query, spec)
@@ -62,6 +70,19 @@ def explain(args: argparse.Namespace) -> int:
     else:
         print(explain_text(plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured), end="")
     return 0
+
+
+def _explain_against(args: argparse.Namespace, found: Foreseen) -> int:
+    """What would come of a run, or the error that it would end with."""
+    if args.svg is not None:
+        raise JobError("--against has no picture", hint="Leave out --svg.")
+    if args.json:
+        print(json.dumps(found.to_json(), indent=2))
+    elif found.refused is not None:
+        raise found.refused
+    else:
+        print("\n".join(found.sentences()))
+    return 0 if found.refused is None else found.refused.exit_code
 
 
 def _write_picture(file: str, picture: str, job: str) -> None:

@@ -1,0 +1,133 @@
+"""What a run would do with a checkpoint that is there: goes on or not, with what it has, and what it would make.
+
+Looks only: takes no lock, changes nothing. What it says is true until somebody else commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from watersmeet.errors import CheckpointError, WatersmeetError
+from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.matching import match_plans
+from watersmeet.plan.query import Query
+from watersmeet.plan.spec import PlanSpec
+from watersmeet.runtime.checkpoint import newest_manifest, refuse_unfit
+from watersmeet.runtime.opening import RunSettings, plan_ahead
+from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.ledger import Ledgers
+from watersmeet.state.manifest import Manifest
+
+KEPT, MADE, DROPPED = "kept", "made", "dropped"
+
+
+@dataclass(frozen=True)
+class ForeseenState:
+    """What becomes of a state, by its name, and the rows that it has."""
+
+    what: str
+    state: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    version: int
+    batch: int  # the last one; -1 before the first
+    former: str  # the plan of the checkpoint
+    plan: str  # that the run would have
+    states: tuple[ForeseenState, ...]
+    slots: tuple[int, int]
+    owing: int  # groups that owe results, which a change of the plan emits first
+    undelivered: int  # deliveries that wait, and are the first that it does
+    on_its_way: str = ""  # the plan of a change that is under way, which goes on
+    refused: WatersmeetError | None = None
+
+    @property
+    def changes_plan(self) -> bool:
+        return self.former != self.plan
+
+    def sentences(self) -> Iterator[str]:
+        """For people, of a run that is not refused."""
+        after = f"after batch {self.batch}" if self.batch >= 0 else "before the first batch"
+        yield f"the checkpoint is at version {self.version}, {after}"
+        if self.undelivered:
+            yield f"results of {self.undelivered:,} batches and rounds wait, and are delivered first"
+        if self.on_its_way:
+            yield f"a change of the plan to {self.on_its_way} is under way, and goes on"
+        if self.changes_plan:
+            owed = f"what {self.owing:,} groups owe is emitted, then " if self.owing else ""
+            yield f"the plan is changed from {self.former} to {self.plan}: {owed}between two batches"
+            for state in self.states:
+                yield f"  {state.what:<8}{state.state}" + (f", {state.rows:,} rows" if state.what != MADE else "")
+        else:
+            yield f"the plan stays {self.plan}, with all of its state"
+        old, new = self.slots
+        yield f"slots: {old} become {new}" if old != new else f"slots: {old}, as before"
+
+    def to_json(self) -> dict[str, Any]:
+        refused = None if self.refused is None else {"error": self.refused.primary, "detail": self.refused.detail}
+        return {
+            "version": self.version,
+            "batch": self.batch,
+            "goes_on": self.refused is None,
+            "refused": refused,
+            "from": self.former,
+            "plan": self.plan,
+            "states": [{"what": s.what, "state": s.state, "rows": s.rows} for s in self.states],
+            "slots": list(self.slots),
+            "owing": self.owing,
+            "undelivered": self.undelivered,
+            "on_its_way": self.on_its_way or None,
+        }
+
+
+def foresee(query: Query, settings: RunSettings, folders: CheckpointFolders) -> Foreseen:
+    """What a run of `query` would do with the checkpoint in `folders`."""
+    manifest = newest_manifest(folders)
+    if manifest is None:
+        raise CheckpointError(
+            f'there is no checkpoint in "{folders.home.path()}"',
+            hint="Name the folder that [run] checkpoint or checkpointLocation names.",
+        )
+    try:
+        refuse_unfit(manifest, query, settings.groups)
+        spec, _ = plan_ahead(query, settings, folders)
+    except WatersmeetError as error:
+        return _foreseen(manifest, settings, manifest.plan, refused=error)
+    return _with_states(query, settings, manifest, spec)
+
+
+def _with_states(query: Query, settings: RunSettings, manifest: Manifest, spec: PlanSpec) -> Foreseen:
+    former, new = lay_out_spec(query, manifest.answering.spec), lay_out_spec(query, spec)
+    matching = match_plans(former, new)
+    told = [(KEPT, matching.kept), (MADE, matching.made), (DROPPED, matching.dropped)]
+    rows = {name: sum(entry.live_rows for entry in manifest.segments.of_state(name)) for name in former.states}
+    states = tuple(ForeseenState(what, name, rows.get(name, 0)) for what, names in told for name in names)
+    owing = sum(int(ledger.owing.sum()) for ledger in Ledgers(former).at(manifest).values())
+    return _foreseen(manifest, settings, new.tree, states, owing)
+
+
+def _foreseen(
+    manifest: Manifest,
+    settings: RunSettings,
+    plan: str,
+    states: tuple[ForeseenState, ...] = (),
+    owing: int = 0,
+    refused: WatersmeetError | None = None,
+) -> Foreseen:
+    track = manifest.warming_up
+    return Foreseen(
+        version=manifest.version,
+        batch=manifest.last_batch,
+        former=manifest.plan,
+        plan=plan,
+        states=states,
+        slots=(manifest.placement.slots, settings.slots),
+        owing=owing,
+        undelivered=len(manifest.undelivered),
+        on_its_way="" if track is None else str(track.spec.tree),
+        refused=refused,
+    )
