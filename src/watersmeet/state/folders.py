@@ -27,9 +27,8 @@ def kind_of_aside(name: str) -> tuple[str, int] | None:
 
 
 def asides_in(output: Folder) -> list[str]:
-    """The folders in an output where files lie aside. Only on disks: elsewhere folders are not listed."""
-    named = [name for name in output.names() if kind_of_aside(name)] if output.local else []
-    return [name for name in named if output.sub(name).names()]
+    """The folders in an output where files lie aside."""
+    return [name for name in output.names() if kind_of_aside(name) and output.sub(name).names()]
 
 
 def aside_for(output: Folder, kind: str, number: str, files: Collection[str]) -> Folder:

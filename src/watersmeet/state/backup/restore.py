@@ -179,7 +179,7 @@ def withdrawn_since(index: BackupIndex, near: Folder) -> list[Delivered]:
 
     A rollback has moved them aside, or a restored backup of before. The checkpoint of this backup counts them as
     delivered, and never computes them again. What lay aside when it was made is not among them, though it may have
-    their numbers: that is of a past which was given up before. Only on disks.
+    their numbers: that is of a past which was given up before.
     """
     known = [*index.asides, *(() for _ in index.outputs)]
     asides = [
