@@ -130,15 +130,19 @@ def test_refused_inside_the_function_and_after_the_end(home: Path, start: Callab
     assert head(home).version == version, "nothing was written"
 
 
+AT_ONCE = tuple(point for point in OF_MIGRATION if "advance" not in point)  # where a change is made in one step
+
+
 @pytest.mark.slow
-def test_a_job_that_is_killed_around_its_changes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", [("after-switch",), pytest.param(AT_ONCE, marks=pytest.mark.campaign)])
+def test_a_job_that_is_killed_around_its_changes(points: tuple[str, ...], tmp_path: Path) -> None:
     def forced(batch: int, plan: str) -> str:
         return f'[[adapt.force]]\nat_batch = {batch}\nplan = "{plan}"\nby = "{WAY}"\n'
 
     adapt = f'plan = "{ROUTED}"\n' + forced(1, EXCHANGED) + forced(2, BUSHY) + forced(3, ROUTED)
     job = JudgedJob.write(tmp_path, CASE, "slots = 2\ngroups = 2\nmemory = 6000", adapt, runtime="spark")
     write_streams(CASE, STREAMS, tmp_path / "in")
-    for point in (point for point in OF_MIGRATION if "advance" not in point):
+    for point in points:
         killed = job.start(fault=point)
         assert job.marker(point).exists(), killed.stderr
         assert killed.code == -signal.SIGKILL
