@@ -185,7 +185,7 @@ def run_with_restarts(
             deliver=lose_after(run.checkpoint.manifest.last_batch, outputs) if lost else outputs.deliver,
             clock=VirtualClock(case.clock_us),
             make_spec=run.make_spec,
-            asked_plan=run.asked_plan,
+            asked=run.asked,
         )
         sources = {
             name: RowsSource(streams[name], [pa.RecordBatch.from_pylist(rows, schema=case.streams[name].schema)])

@@ -37,7 +37,10 @@ def test_the_same_job(tmp_path: Path) -> None:
 def test_another_plan_and_other_slots(tmp_path: Path) -> None:
     job = job_after(tmp_path, 3)
     told = against(job, "adapt.plan=(A (B C))", "run.slots=3")
-    assert "the plan is changed from ((A B) C) to (A (B C)): between two batches\n" in told
+    assert (
+        "the plan is changed from ((A B) C) to (A (B C)), with what it needs of the state: between two batches\n"
+        in told
+    )
     lines = [line.split()[:2] for line in told.splitlines() if line.startswith("  ")]
     what = {state.split("#")[0]: word for word, state in lines}
     assert what == {

@@ -199,12 +199,13 @@ def test_other_slots_keep_what_was_cut_by_a_run_that_was_still_alive(
 
 
 def test_a_run_that_asks_for_another_plan_begins_with_its_own(folders: CheckpointFolders) -> None:
-    assert opened(open_run(QUERY, settings(), folders)).asked_plan is None
+    assert opened(open_run(QUERY, settings(), folders)).asked is None
     other = opened(open_run(QUERY, settings("(A (B C))"), folders))
-    assert (other.plan.tree, other.asked_plan) == (TREE, "(A (B C))"), "the driver changes it"
-    assert opened(open_run(QUERY, settings("(A (B C))"), folders)).asked_plan == "(A (B C))", "it has not been changed"
+    assert other.asked is not None
+    assert (other.plan.tree, other.asked.plan) == (TREE, "(A (B C))"), "the driver changes it"
+    assert opened(open_run(QUERY, settings("(A (B C))"), folders)).asked == other.asked, "it has not been changed"
     left_open = opened(open_run(QUERY, settings("auto"), folders))
-    assert (left_open.plan.tree, left_open.asked_plan) == (TREE, None), "to leave it open is no other plan"
+    assert (left_open.plan.tree, left_open.asked) == (TREE, None), "to leave it open is no other plan"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""What two plans of one query have in common, and what the second needs that the first does not have.
+"""What two plans have in common, and what the second needs that the first does not have.
+
+They are of one query, or the second is of what that was changed to (`changed_query.py`).
 
 States are matched by their names, which say what they hold: one that both plans name is kept by reference, whatever
 join it belongs to in each. All others of the new plan are *made*: from the rows of their inputs, which some state of
@@ -15,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from watersmeet.model.expressions import Expr
 from watersmeet.model.ids import Alias, OperatorName, StateName
+from watersmeet.plan.changed_query import added_filters
 from watersmeet.plan.physical import FromInput, FromOperator, LeafPort, PhysicalPlan, State
 
 
@@ -25,6 +29,7 @@ class FedPort:
 
     leaf: LeafPort
     source: State
+    filters: tuple[Expr, ...] = ()  # that its rows have not been through: the query was changed
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,9 @@ def match_plans(former: PhysicalPlan, new: PhysicalPlan) -> Matching:
     kept = tuple(name for name in new.states if name in former.states)
     made = tuple(name for name in new.states if name not in former.states)
     joins = _joins(new, frozenset(made))
-    ports = tuple(FedPort(leaf, _state_of(former, leaf.alias)) for leaf in _fed(new, frozenset(made), joins))
+    added = added_filters(former.query, new.query)
+    fed = _fed(new, frozenset(made), joins)
+    ports = tuple(FedPort(leaf, _state_of(former, leaf.alias), added[leaf.alias]) for leaf in fed)
     return Matching(
         kept=kept,
         dropped=tuple(name for name in former.states if name not in new.states),

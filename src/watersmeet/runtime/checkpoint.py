@@ -28,7 +28,7 @@ from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.gc import collect_everything, collect_files
-from watersmeet.state.identity import identify, refuse_other_query
+from watersmeet.state.identity import identify
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest, Track
 from watersmeet.state.retention import Retention
@@ -278,9 +278,8 @@ def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: Mapping[F
     sync_files({folder: folder.names() for folder in log}, may_be_gone=True)
 
 
-def refuse_unfit(manifest: Manifest, query: Query, groups: int) -> None:
-    """Raise unless the checkpoint is of this query and has so many groups."""
-    refuse_other_query(manifest.query, identify(query))
+def refuse_other_groups(manifest: Manifest, groups: int) -> None:
+    """Raise unless the checkpoint has so many groups."""
     if manifest.placement.groups != groups:
         raise CheckpointError(
             "the checkpoint was made with another number of groups",

@@ -9,32 +9,25 @@ The query is bound from what the checkpoint says of it, which its own digest has
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-
-import pyarrow as pa
 
 from watersmeet.adapt.decisions import UniteParts, Work
-from watersmeet.errors import CheckpointError, QueryError
-from watersmeet.lang.binder import bind
+from watersmeet.errors import CheckpointError
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.segments import Segment
-from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan, State
-from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import Checkpoint, this_run
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.context import BatchContext
+from watersmeet.runtime.former_query import query_of
 from watersmeet.runtime.stages.slot_state import SlotState
 from watersmeet.state.compaction import Candidate, choose_all
 from watersmeet.state.folders import CheckpointFolders
-from watersmeet.state.identity import identify
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.lock import CheckpointLock
-from watersmeet.state.manifest import Manifest, QueryIdentity
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_files import FileSegments, file_name
 from watersmeet.state.table import AtVersion, FileTable
 from watersmeet.state.updates import AddSegment, ReleaseGroups, Update
@@ -133,55 +126,3 @@ def _several_in_a_slot(manifest: Manifest, state: State, parts: Sequence[Segment
     routing = manifest.placement.of(state.partitioning)
     owned = [routing.owned_by(slot) for slot in range(manifest.placement.slots)]
     return any(sum(bool(part.only(groups).groups) for part in parts) > 1 for groups in owned)
-
-
-# --- the query of a checkpoint ---------------------------------------------------------------------------------------
-
-
-def query_of(identity: QueryIdentity) -> Query:
-    """The query that a checkpoint belongs to, bound anew."""
-    try:
-        query = bind(identity.text, {name: _stream(name, text) for name, text in identity.streams.items()})
-    except (QueryError, ValueError, LookupError) as error:
-        raise _unbound(str(error)) from None
-    if identify(query).digest != identity.digest:
-        raise _unbound("what it says of its streams is not all that there is to them")
-    return query
-
-
-def _unbound(why: str) -> CheckpointError:
-    return CheckpointError(
-        "the query of the checkpoint cannot be bound from what the checkpoint says of it",
-        detail=f"{why}. A query with functions of yours cannot be compacted from outside.",
-        hint="A run compacts its state by itself, as it goes.",
-    )
-
-
-def _stream(name: str, text: str) -> Stream:
-    """A stream as `state/identity.py` wrote it down."""
-    columns, time, lateness = text.rsplit("; ", 2)
-    fields = [entry.rpartition(" ") for entry in re.split(r", (?![^\[(]*[\])])", columns)]
-    schema = pa.schema([pa.field(column, _type(kind)) for column, _, kind in _joined(fields)])
-    return Stream(name, schema, time.removeprefix("time "), timedelta(microseconds=int(lateness.split()[1])))
-
-
-def _joined(fields: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Types with a space in them, as `timestamp[us, tz=UTC]`, belong together."""
-    for column, space, kind in fields:
-        if "[" in column.rpartition(" ")[2] or "(" in column.rpartition(" ")[2]:
-            begin, _, rest = column.rpartition(" ")
-            yield begin, space, f"{rest} {kind}"
-        else:
-            yield column, space, kind
-
-
-def _type(text: str) -> pa.DataType:
-    """
-    >>> _type("decimal128(10, 2)"), _type("timestamp[us, tz=UTC]"), _type("string")
-    (Decimal128Type(decimal128(10, 2)), TimestampType(timestamp[us, tz=UTC]), DataType(string))
-    """
-    if found := re.fullmatch(r"decimal128\((\d+), (-?\d+)\)", text):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    if found := re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", text):
-        return pa.timestamp(found[1], found[2])
-    return pa.type_for_alias(text)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from watersmeet import faults
@@ -22,6 +22,7 @@ from watersmeet.adapt.decisions import ChangePlan, Decision, Work, for_people
 from watersmeet.adapt.effects import Effects
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
+from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
 from watersmeet.model.stretches import Stretch
 from watersmeet.optimize.choose import choose_plan
@@ -41,6 +42,7 @@ from watersmeet.runtime.migrating import Migrator, refuse_while_under_way
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.runtime.seeding import Seeding
 from watersmeet.state.files import Folder
+from watersmeet.state.identity import identify
 from watersmeet.state.manifest import Delivery, Manifest
 from watersmeet.state.table import AtVersion, Consequences, none
 from watersmeet.state.updates import Learn, MarkDelivered, Update
@@ -61,6 +63,16 @@ def _by_standard_costs(query: Query) -> MakeSpec:
         return spec_of(query, chosen.tree, chosen.orders, lineage), chosen.reason
 
     return make_spec
+
+
+@dataclass(frozen=True)
+class AskedPlan:
+    """A plan, and perhaps a query, that a run is started with and its checkpoint does not have."""
+
+    plan: str
+    setting: str
+    query: Query
+    reason: str
 
 
 class Executor(Protocol[SourceT]):
@@ -91,12 +103,12 @@ class Driver(Generic[SourceT]):
         clock: Clock | None = None,
         gatherer: Gatherer | None = None,
         make_spec: MakeSpec | None = None,
-        asked_plan: str | None = None,
+        asked: AskedPlan | None = None,
     ) -> None:
-        """`asked_plan`: what the run is to change its plan to before it does anything else."""
+        """`asked`: what the run is to change to before it does anything else."""
         self.plan = plan
         self.make_spec = make_spec or _by_standard_costs(plan.query)
-        self._asked_plan = asked_plan
+        self._asked = asked
         self.checkpoint = checkpoint
         self.controller = controller
         self.turn = threading.RLock()  # held by whoever works: a batch, or a round
@@ -269,12 +281,18 @@ class Driver(Generic[SourceT]):
             return self._migrator.begin(ChangePlan(plan, by, self.manifest.last_batch + 1, reason))
 
     def _change_as_asked(self) -> None:
-        """Change to the plan that the settings of the run name, where its checkpoint has another."""
+        """Change to the query and the plan that the run was started with, where its checkpoint has others."""
         with self.turn:
-            if self._asked_plan is not None:
-                plan, self._asked_plan = self._asked_plan, None
-                now = self.manifest.last_batch + 1
-                self._migrator.begin(ChangePlan(plan, MovingState.name, now, "the settings say so"), plan)
+            if self._asked is not None:
+                asked, self._asked = self._asked, None
+                change = ChangePlan(asked.plan, MovingState.name, self.manifest.last_batch + 1, asked.reason)
+                self._migrator.begin(change, asked.setting, asked.query)
+                if self.manifest.query.digest != identify(asked.query).digest:
+                    raise ResourceError(
+                        "the state could not be made to serve the query that this run has",
+                        detail=str(self.manifest.decisions[-1]["reason"]),
+                        hint="See that there is room on the disk, or go back to the former query.",
+                    )
 
     def follow(self, plan: PhysicalPlan, rows: int, seconds: float, expected: Mapping[str, Any] | None) -> None:
         """Another plan answers from now on. So many rows were taken in for it; `expected`: what was thought of it."""

@@ -6,7 +6,7 @@ Looks only: takes no lock, changes nothing. What it says is true until somebody 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from watersmeet.errors import CheckpointError, WatersmeetError
@@ -14,8 +14,9 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.matching import match_plans
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
-from watersmeet.runtime.checkpoint import newest_manifest, refuse_unfit
-from watersmeet.runtime.opening import RunSettings, plan_ahead
+from watersmeet.runtime.checkpoint import newest_manifest, refuse_other_groups
+from watersmeet.runtime.former_query import former_of
+from watersmeet.runtime.opening import RunSettings, plan_ahead, spec_of_changed
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
@@ -44,22 +45,25 @@ class Foreseen:
     undelivered: int  # deliveries that wait, and are the first that it does
     on_its_way: str = ""  # the plan of a change that is under way, which goes on
     refused: WatersmeetError | None = None
+    changes: tuple[str, ...] = ()  # of the query
 
     @property
     def changes_plan(self) -> bool:
-        return self.former != self.plan
+        return self.former != self.plan or bool(self.changes)
 
     def sentences(self) -> Iterator[str]:
         """For people, of a run that is not refused."""
         after = f"after batch {self.batch}" if self.batch >= 0 else "before the first batch"
         yield f"the checkpoint is at version {self.version}, {after}"
+        yield from (f"the query was changed: {sentence}" for sentence in self.changes)
         if self.undelivered:
             yield f"results of {self.undelivered:,} batches and rounds wait, and are delivered first"
         if self.on_its_way:
             yield f"a change of the plan to {self.on_its_way} is under way, and goes on"
         if self.changes_plan:
             owed = f"what {self.owing:,} groups owe is emitted, then " if self.owing else ""
-            yield f"the plan is changed from {self.former} to {self.plan}: {owed}between two batches"
+            what = f"is changed from {self.former} to {self.plan}" if self.former != self.plan else f"stays {self.plan}"
+            yield f"the plan {what}, with what it needs of the state: {owed}between two batches"
             for state in self.states:
                 yield f"  {state.what:<8}{state.state}" + (f", {state.rows:,} rows" if state.what != MADE else "")
         else:
@@ -81,6 +85,7 @@ class Foreseen:
             "owing": self.owing,
             "undelivered": self.undelivered,
             "on_its_way": self.on_its_way or None,
+            "query_changes": list(self.changes),
         }
 
 
@@ -93,15 +98,21 @@ def foresee(query: Query, settings: RunSettings, folders: CheckpointFolders) -> 
             hint="Name the folder that [run] checkpoint or checkpointLocation names.",
         )
     try:
-        refuse_unfit(manifest, query, settings.groups)
-        spec, _ = plan_ahead(query, settings, folders)
+        refuse_other_groups(manifest, settings.groups)
+        former, changes = former_of(manifest, query)
+        if changes:
+            spec = spec_of_changed(former, query, settings, manifest)
+        else:
+            spec, _ = plan_ahead(query, settings, folders)
     except WatersmeetError as error:
         return _foreseen(manifest, settings, manifest.plan, refused=error)
-    return _with_states(query, settings, manifest, spec)
+    return replace(_with_states(former, query, settings, manifest, spec), changes=changes)
 
 
-def _with_states(query: Query, settings: RunSettings, manifest: Manifest, spec: PlanSpec) -> Foreseen:
-    former, new = lay_out_spec(query, manifest.answering.spec), lay_out_spec(query, spec)
+def _with_states(
+    former_query: Query, query: Query, settings: RunSettings, manifest: Manifest, spec: PlanSpec
+) -> Foreseen:
+    former, new = lay_out_spec(former_query, manifest.answering.spec), lay_out_spec(query, spec)
     matching = match_plans(former, new)
     told = [(KEPT, matching.kept), (MADE, matching.made), (DROPPED, matching.dropped)]
     rows = {name: sum(entry.live_rows for entry in manifest.segments.of_state(name)) for name in former.states}

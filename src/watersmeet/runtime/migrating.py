@@ -30,10 +30,12 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.matching import Matching, match_plans
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.query import Query
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.reports import TaskReport
 from watersmeet.runtime.seeding import FULL, Seeding
 from watersmeet.state.expiry import expire_made, horizon_us
+from watersmeet.state.identity import identify
 from watersmeet.state.manifest import ANSWERS, WARMS_UP, Manifest, Track, Warming
 from watersmeet.state.updates import AddSegment, RecordDecision, ReleaseGroups, SetTracks, SwitchPlan, Update
 
@@ -84,8 +86,11 @@ class Migrator:
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    def begin(self, change: ChangePlan, asked: str | None = None) -> Decided:
-        """Set out for another plan; where there is nothing to wait for, it is there at once. The decision."""
+    def begin(self, change: ChangePlan, asked: str | None = None, query: Query | None = None) -> Decided:
+        """Set out for another plan; where there is nothing to wait for, it is there at once. The decision.
+
+        With `query`, for a plan of that one, which the query was changed to.
+        """
         driver = self._driver
         if self.under_way:
             if asked is None:
@@ -93,7 +98,7 @@ class Migrator:
             self.abandon("the settings name another plan")
         road = check_road(change.by, driver.plan.query)
         spec, why = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
-        plan = lay_out_spec(driver.plan.query, spec)
+        plan = lay_out_spec(query or driver.plan.query, spec)
         told = {**to_json(change), "by": road.name, "from": driver.plan.tree, "plan": plan.tree}
         before = self._manifest.answering
         track = Track(
@@ -221,7 +226,10 @@ class Migrator:
             matching.dropped,
             (*shared, *matching.made),
             tuple(sorted(matching.operators)),
+            None if plan.query is former.query else identify(plan.query),
         )
+        if plan.query is not former.query:
+            driver.deliver_pending(at_end=True)  # results of the two have other columns, and are not gathered
         faults.reach("before-switch")
         driver.commit([*_changed(added, tasks), switch, RecordDecision(told)])
         faults.reach("after-switch")

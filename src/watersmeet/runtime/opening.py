@@ -11,10 +11,12 @@ from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.policies.force_steps import check_steps
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import Job
-from watersmeet.errors import StateConflictError
+from watersmeet.errors import CheckpointError, StateConflictError
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement
 from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.optimize.query_graph import Statistics
+from watersmeet.optimize.strategies import STRATEGIES
+from watersmeet.plan.changed_query import missing_columns
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
@@ -29,13 +31,14 @@ from watersmeet.runtime.checkpoint import (
     new_name,
     newest_manifest,
     prepare_to_take,
-    refuse_unfit,
+    refuse_other_groups,
     retention_changed,
     slots_changed,
     this_run,
 )
 from watersmeet.runtime.clock import utc_us
-from watersmeet.runtime.driver import MakeSpec
+from watersmeet.runtime.driver import AskedPlan, MakeSpec
+from watersmeet.runtime.former_query import former_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import (
     Planner,
@@ -80,14 +83,15 @@ def settings_of(job: Job) -> RunSettings:
 class OpenRun:
     """A run that has its checkpoint; to be closed."""
 
-    plan: PhysicalPlan
+    plan: PhysicalPlan  # that it begins with
+    query: Query
     chosen: ChosenPlan
     checkpoint: Checkpoint
     controller: Controller
     outputs: Outputs = Outputs()  # noqa: RUF009 - frozen; named after the checkpoint and the epoch of this run
     spill: Folder | None = None  # a temporary folder for what a run without a checkpoint spills
     make_spec: MakeSpec | None = None
-    asked_plan: str | None = None  # that the run is to change to before anything else
+    asked: AskedPlan | None = None  # what the run is to change to before anything else
 
     def close(self) -> None:
         self.checkpoint.close()
@@ -157,10 +161,17 @@ def _take(
         _check_steps(query, settings, first)
         outputs.refuse_results_of_others()
         return FileTable.create(folders.state, first, utc_us), chosen
-    refuse_unfit(table.manifest, query, settings.groups)
+    refuse_other_groups(table.manifest, settings.groups)
     refuse(table.manifest)
-    _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
-    _check_steps(query, settings, table.manifest)
+    former_query, changes = former_of(table.manifest, query)
+    if changes:
+        tree = spec_of_changed(former_query, query, settings, table.manifest).tree
+        chosen = ChosenPlan(tree, {}, "the query was changed", (), settings.plan.statistics or Statistics())
+        for sentence in changes:
+            note(f"the query was changed: {sentence}")
+    else:
+        _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
+        _check_steps(query, settings, table.manifest)
     former, name = table.manifest.holder, table.manifest.id or new_name()
     outputs = outputs.of_checkpoint(name)
     outputs.refuse_results_of_others(own_unnamed=not table.manifest.id or table.manifest.named_at > 0)
@@ -173,7 +184,7 @@ def _take(
             *named(manifest, name),
             *slots_changed(manifest, settings.slots),
             *retention_changed(manifest, settings.retention),
-            *_asked_now(query, settings.plan, manifest),
+            *([] if changes else _asked_now(query, settings.plan, manifest)),
         ],
         lambda table: prepare_to_take(folders, table, outputs),
     )
@@ -230,9 +241,40 @@ def _opened(
     outputs: Outputs,
     spill: Folder | None = None,
 ) -> OpenRun:
-    plan = lay_out_spec(query, checkpoint.manifest.answering.spec)
+    manifest = checkpoint.manifest
+    former, _ = former_of(manifest, query)
+    plan = lay_out_spec(former, manifest.answering.spec)
     controller = Controller(plan, settings.memory, planning=planning_of(query, settings.plan, settings.memory))
     outputs = outputs.of_checkpoint(checkpoint.manifest.id, checkpoint.manifest.epoch)
     make_spec = Planner(query, settings.plan).spec
-    asked = asked_plan(query, settings.plan, checkpoint.manifest)
-    return OpenRun(plan, chosen, checkpoint, controller, outputs, spill, make_spec, asked)
+    asked = _asked(former, query, settings.plan, manifest)
+    return OpenRun(plan, query, chosen, checkpoint, controller, outputs, spill, make_spec, asked)
+
+
+def _asked(former: Query, query: Query, settings: PlanSettings, manifest: Manifest) -> AskedPlan | None:
+    """What a run is to change to before anything else."""
+    if former is not query:
+        return AskedPlan(_plan_of_changed(settings, manifest), settings.plan, query, "the query was changed")
+    plan = asked_plan(query, settings, manifest)
+    return None if plan is None else AskedPlan(plan, plan, query, "the settings say so")
+
+
+def _plan_of_changed(settings: PlanSettings, manifest: Manifest) -> str:
+    """The plan of a query that was changed: the one that there is, unless the settings name one."""
+    return manifest.plan if settings.plan in dict(STRATEGIES) else settings.plan
+
+
+def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest: Manifest) -> PlanSpec:
+    """The plan of a query that was changed, once it is known that the state holds all that it needs."""
+    spec = spec_of(query, choose_tree(query, _plan_of_changed(settings.plan, manifest)))
+    new = lay_out_spec(query, spec)
+    missing = missing_columns(lay_out_spec(former, manifest.answering.spec), new)
+    if missing and manifest.segments:
+        raise CheckpointError(
+            "the checkpoint does not hold all that the query needs now",
+            detail=f"Of the rows that it keeps it has no {', '.join(missing)}.",
+            hint="Use another checkpoint folder, or leave these out.",
+        )
+    track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
+    check_steps(settings.memory, new, replace(manifest, tracks=(track,)))
+    return spec

@@ -19,10 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.evaluate import matches
 from watersmeet.kernel.pieces import merged_pieces
 from watersmeet.kernel.prepare import cut, keyed
+from watersmeet.kernel.rows import take
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
@@ -156,5 +159,7 @@ def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Ite
     for rows in merged_pieces(runs, source.schema):
         for port in piece.ports:
             state = port.leaf.state
-            for slot, part in cut(keyed(rows, state.key_fields, state.fields), placement.of(state.partitioning)):
+            mask = matches(port.filters, rows)
+            wanted = rows if mask is None or mask.all() else take(rows, np.flatnonzero(mask))
+            for slot, part in cut(keyed(wanted, state.key_fields, state.fields), placement.of(state.partitioning)):
                 yield slot, port.leaf.port, part

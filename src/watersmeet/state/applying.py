@@ -184,7 +184,7 @@ def _(update: SwitchPlan, draft: Draft) -> None:
     for state in update.reopened:
         draft.segments.reopen(state)
     draft.figures = {name: figures for name, figures in draft.figures.items() if name in update.operators}
-    draft.set(tracks=(update.track,))
+    draft.set(tracks=(update.track,), query=update.query or draft.get("query"))
 
 
 @apply.register

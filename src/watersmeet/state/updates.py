@@ -20,7 +20,7 @@ from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import Holder
-from watersmeet.state.manifest import BatchRecord, Learned, Manifest, Track
+from watersmeet.state.manifest import BatchRecord, Learned, Manifest, QueryIdentity, Track
 from watersmeet.state.retention import Retention
 
 
@@ -142,11 +142,13 @@ class SwitchPlan:
     dropped: tuple[StateName, ...]
     reopened: tuple[StateName, ...]
     operators: tuple[OperatorName, ...]
+    query: QueryIdentity | None = None  # the query that it is a plan of, where that was changed
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SwitchPlan:
-        track = Track.from_json(data["track"])
-        return cls(track, *(tuple(data[name]) for name in ("dropped", "reopened", "operators")))
+        track, query = Track.from_json(data["track"]), data.get("query")
+        dropped, reopened, operators = (tuple(data[name]) for name in ("dropped", "reopened", "operators"))
+        return cls(track, dropped, reopened, operators, None if query is None else QueryIdentity(**query))
 
 
 @dataclass(frozen=True)

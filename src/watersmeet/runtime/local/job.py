@@ -60,7 +60,7 @@ def run_job(
             clock=clock,
             gatherer=None if sink.deliver_every is None else Gatherer(outputs, sink.deliver_every),
             make_spec=run.make_spec,
-            asked_plan=run.asked_plan,
+            asked=run.asked,
         )
         try:
             for _ in local.batches(sources, job.run.trigger, stopped, drain):

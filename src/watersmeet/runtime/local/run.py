@@ -10,7 +10,7 @@ from watersmeet.adapt.settings import MemorySettings
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
-from watersmeet.runtime.driver import Deliver, Driver, MakeSpec
+from watersmeet.runtime.driver import AskedPlan, Deliver, Driver, MakeSpec
 from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.executor import LocalExecutor, SourceBatches
@@ -39,7 +39,7 @@ class LocalRun:
         clock: Clock | None = None,
         gatherer: Gatherer | None = None,
         make_spec: MakeSpec | None = None,
-        asked_plan: str | None = None,
+        asked: AskedPlan | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         controller = controller or Controller(plan, memory)
@@ -55,7 +55,7 @@ class LocalRun:
             self._clock,
             gatherer,
             make_spec,
-            asked_plan,
+            asked,
         )
 
     @property

@@ -74,7 +74,7 @@ class SparkRun:
             self._tell,
             gatherer=gatherer,
             make_spec=opened.make_spec,
-            asked_plan=opened.asked_plan,
+            asked=opened.asked,
         )
         self._progress: deque[Event] = deque(maxlen=PROGRESS_KEPT)
         self._error: BaseException | None = None
@@ -131,7 +131,7 @@ class SparkRun:
         return folders
 
     def _call_function(self, function: BatchFunction, delivery: Delivery) -> None:
-        schema = from_arrow_schema(self._opened.plan.query.output_schema)
+        schema = from_arrow_schema(self._driver.plan.query.output_schema)
         waiting = self._outputs.waiting
         assert waiting is not None, "foreachBatch is given what waits"
         paths = [waiting.spark_path(name) for name in delivery.results]

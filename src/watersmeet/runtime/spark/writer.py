@@ -16,6 +16,7 @@ from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slot
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
+from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import refuse_made_locally
@@ -227,7 +228,8 @@ class StreamWriter:
 
     def _start(self, opened: OpenRun, folders: CheckpointFolders, late: str | None) -> SparkRun:
         outputs = opened.outputs
-        union, layout = unite(opened.plan, self._frames, self._wanted(opened.plan, late))
+        plan = lay_out(opened.query, opened.chosen.tree)  # of the query as it is now: it says what is read
+        union, layout = unite(plan, self._frames, self._wanted(plan, late))
         session = union.sparkSession
         use_this_python(session)
         run = SparkRun(
