@@ -113,7 +113,7 @@ def test_an_earlier_format_is_not_shown(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["state", "show", str(golden)]) == 2
     err = capsys.readouterr().err
     assert err.startswith("error: the checkpoint was written by an earlier version of watersmeet\n")
-    assert "detail: It has format 2; this version writes format 4." in err
+    assert "detail: It has format 2; this version writes format 5." in err
     assert "hint: Run its job with this version" in err
 
 

@@ -23,7 +23,7 @@ from watersmeet.state.epochs import NOBODY, Holder
 from watersmeet.state.retention import VERSIONS_KEPT, Retention
 from watersmeet.state.segment_table import SegmentTable
 
-FORMAT = 4
+FORMAT = 5
 ANSWERS = "answers"  # the role of the track whose results are emitted
 WARMS_UP = "warms up"  # the role of the track that is to take over
 
