@@ -102,6 +102,6 @@ def test_what_a_user_has_set_is_compared_and_what_was_cut_is_shown(tmp_path: Pat
     assert "k0 0 4 0-3" in squeezed
     assert "k0 1 3 4-6" in squeezed
     assert "all others 0 3 0-2" in squeezed
-    assert any(line.endswith("CutGroup: forced: group 1 of J1, in the middle of its hashes") for line in squeezed)
+    assert any(line.endswith(":1 in two: forced: group 1 of J1, in the middle of its hashes") for line in squeezed)
     job.finish(PLAN)
     assert len(job.state()["placement"]["cuts"]["k0"]) == 1

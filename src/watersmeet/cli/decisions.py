@@ -32,6 +32,8 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"plan is being changed to {decision['plan']} by {decision['by']}: {reason}"
         case "ChangePlan":
             return f"plan changed to {decision['plan']} by {decision['by']}: {reason}{_figures(decision)}"
+        case "ReviewPlan":
+            return f"plan {decision['plan']} as it turned out: {reason}"
         case "MigrationAbandoned":
             return f"plan not changed to {decision['plan']} by {decision['by']}: {reason}"
         case "plan":
