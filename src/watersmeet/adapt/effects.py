@@ -140,7 +140,8 @@ def effects_of(
     if any(isinstance(decision, ExpectResults) for decision in decisions):
         updates.append(Learn(learned))
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
-    return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown), learned)
+    looked = any(isinstance(decision, LookAtPlan) for decision in decisions)
+    return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown), learned if looked else None)
 
 
 def close(
