@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +102,17 @@ def test_it_finds_what_is_doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "rows that came before" in found
 
 
-def test_it_finds_what_a_loss_of_power_takes(tmp_path: Path) -> None:
+def test_it_finds_what_a_loss_of_power_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same that holds with `durability = "power-loss"` must go wrong without."""
+    text = World.job_text
+
+    def job_text(world: World, runtime: str, more: Iterable[str] = ()) -> str:
+        return text(world, runtime, more).replace("groups =", 'durability = "process"\ngroups =')
+
+    monkeypatch.setattr(World, "job_text", job_text)
     found = 0
     for seed in range(6):
         world = World(WINDOW, tmp_path / f"{seed}", tmp_path / f"in-{seed}", seed)
-        world.job_file.write_text(world.job_file.read_text().replace("groups =", 'durability = "process"\ngroups ='))
         actions = [Arrive(WINDOW.streams, 3), DieAnywhere(60, power=True), *[Arrive(WINDOW.streams)] * 6, Settle()]
         try:
             world.play(actions)

@@ -315,7 +315,7 @@ def test_state_show_of_a_checkpoint_with_cold_generations(unpaid: SmallJob, caps
         assert f" {segment.generation} {segment.tier} " in line
     assert {segment.tier for segment in manifest.segments.values()} >= {"cold"}
     decisions = squeezed[squeezed.index("decisions") :]
-    spills = [line for line in decisions if "SpillGroups" in line]
+    spills = [line for line in decisions if "spill of " in line]
     assert len(spills) == len([entry for entry in manifest.decisions if entry["decision"] == "SpillGroups"]) > 0
     assert all("global-output-penalty: " in line for line in spills), "with the reason"
     assert main(["state", "ls", str(unpaid.checkpoint)]) == 0
