@@ -75,7 +75,7 @@ def test_events_tell_of_each_batch_and_of_the_end() -> None:
     assert told.items() >= {"rows": 3, "late": 1, "ahead": 0, "watermark": 5}.items()
     assert sum(state["rows"] for state in batches[-1]["states"].values()) == 4
     counts = {"rows_in": 6, "rows_out": 2, "rows_late": 2, "rows_ahead": 0, "batches": 3}
-    assert end == {"event": "end", **counts, "seconds": 0.0, "timestamp": end["timestamp"]}
+    assert end == {"event": "end", **counts, "seconds": 0.0, "timestamp": end["timestamp"], "decisions": []}
     assert json.loads(json.dumps(events)) == events
 
 
