@@ -66,7 +66,9 @@ FORGERIES = (forge_segment, forge_file, forge_result, forge_late_file, forge_sum
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> SmallJob:
-    job = SmallJob(tmp_path_factory.mktemp("forged")).write()
+    home = tmp_path_factory.mktemp("forged") / "job"  # with a folder above it that is its own too
+    home.mkdir()
+    job = SmallJob(home).write()
     job.finish()
     for place in (job.home, job.home / "ck", job.out, job.home.parent):
         (place / "victim").write_text("theirs")
