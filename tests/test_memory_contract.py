@@ -192,7 +192,7 @@ def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often
     assert rows == case.answer().rows
 
 
-@contract_settings(250)
+@contract_settings(110)
 @given(
     cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5])
 )
