@@ -147,3 +147,13 @@ def test_what_roads_cost() -> None:
     prices = {road.name: road.price(1_000_000, 0.0, 10.0, 0.5) for road in ROADS}
     assert prices == {"seeded": 5.0, "moving-state": 5.0, "parallel-track": 5.0}
     assert {road.price(1_000_000, 1e6, None, 0.5) for road in ROADS} == {1.0, float("inf")}
+
+
+def test_the_plan_is_changed_once_before_a_batch() -> None:
+    """Whatever the optimiser says of what then stands, which is asked again at once."""
+    once = asked(BAD, 40, looked(GOOD, 35))
+    made = {"decision": "ChangePlan", "before_batch": 40, "reason": ""}
+    again = replace(once, manifest=replace(once.manifest, decisions=(made,)))
+    policy = ReplanWorthwhile(ReplanSettings("refined", EVERY), None)
+    assert any(isinstance(entry, ChangePlan) for entry in once.propose(policy))
+    assert [type(entry) for entry in again.propose(policy)] == [LookAtPlan]

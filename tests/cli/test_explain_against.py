@@ -83,6 +83,7 @@ def test_a_change_that_is_under_way_is_told(tmp_path: Path) -> None:
     force = '[[adapt.force]]\nat_batch = 2\nplan = "(A (B C))"\nby = "parallel-track"'
     job = job_after(tmp_path, 4, 'plan = "((A B) C)"\n' + force)
     assert "a change of the plan to (A (B C)) is under way, and goes on\n" in against(job)
+    assert "a change of the plan to (A (B C)) is under way, and is dropped\n" in against(job, "adapt.plan=mjoin")
 
 
 def test_there_is_none(tmp_path: Path) -> None:

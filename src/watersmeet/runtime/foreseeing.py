@@ -43,7 +43,7 @@ class Foreseen:
     slots: tuple[int, int]
     owing: int  # groups that owe results, which a change of the plan emits first
     undelivered: int  # deliveries that wait, and are the first that it does
-    on_its_way: str = ""  # the plan of a change that is under way, which goes on
+    on_its_way: str = ""  # the plan of a change that is under way, which goes on unless the plan is changed
     refused: WatersmeetError | None = None
     changes: tuple[str, ...] = ()  # of the query
 
@@ -59,7 +59,8 @@ class Foreseen:
         if self.undelivered:
             yield f"results of {self.undelivered:,} batches and rounds wait, and are delivered first"
         if self.on_its_way:
-            yield f"a change of the plan to {self.on_its_way} is under way, and goes on"
+            fate = "is dropped" if self.changes_plan else "goes on"
+            yield f"a change of the plan to {self.on_its_way} is under way, and {fate}"
         if self.changes_plan:
             owed = f"what {self.owing:,} groups owe is emitted, then " if self.owing else ""
             what = f"is changed from {self.former} to {self.plan}" if self.former != self.plan else f"stays {self.plan}"

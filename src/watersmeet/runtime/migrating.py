@@ -23,7 +23,7 @@ from watersmeet import faults
 from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, to_json
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.migrate import check_road, find_road
-from watersmeet.adapt.policies.migrate.road import Advance, Standing, TakeOver, Wait
+from watersmeet.adapt.policies.migrate.road import FULL, Advance, Standing, TakeOver, Wait
 from watersmeet.errors import InternalError, JobError, ResourceError
 from watersmeet.model.ids import LIVE, StateName
 from watersmeet.model.segments import Segment
@@ -33,7 +33,7 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.reports import TaskReport
-from watersmeet.runtime.seeding import FULL, Seeding
+from watersmeet.runtime.seeding import Seeding
 from watersmeet.state.expiry import expire_made, horizon_us
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import ANSWERS, WARMS_UP, Manifest, Track, Warming
@@ -137,12 +137,10 @@ class Migrator:
     def abandon(self, why: str) -> Decided:
         """Drop a change that is under way."""
         track = self._manifest.warming_up
-        assert track is not None and track.warming is not None
-        told = track.warming.change
-        change = ChangePlan(told["plan"], told["by"], told["before_batch"], told["reason"])
+        assert track is not None
         left = [segment for state in self._matching.made for segment in self._manifest.segments.of_state(state)]
         dropped: list[Update] = [ReleaseGroups(segment.id, segment.groups) for segment in left]
-        return self._record(self._abandoned(change, why), SetTracks((self._manifest.answering,)), *dropped)
+        return self._record(self._abandoned(_change_of(track), why), SetTracks((self._manifest.answering,)), *dropped)
 
     def _abandoned(self, change: ChangePlan, why: str) -> dict[str, Any]:
         return to_json(MigrationAbandoned(change.plan, change.by, change.before_batch, f"{change.reason}: {why}"))
@@ -163,10 +161,7 @@ class Migrator:
             self._driver.checkpoint.drop_attempt()
             if self.under_way:
                 return self.abandon(error.primary)
-            assert track.warming is not None
-            told = track.warming.change
-            change = ChangePlan(told["plan"], told["by"], told["before_batch"], told["reason"])
-            return self._record(self._abandoned(change, error.primary))
+            return self._record(self._abandoned(_change_of(track), error.primary))
 
     @property
     def _next_plan(self) -> PhysicalPlan:
@@ -299,6 +294,12 @@ def refuse_while_under_way(migrator: Migrator) -> None:
 def _warming(track: Track) -> Warming:
     assert track.warming is not None
     return track.warming
+
+
+def _change_of(track: Track) -> ChangePlan:
+    """The change that a track is for."""
+    told = _warming(track).change
+    return ChangePlan(told["plan"], told["by"], told["before_batch"], told["reason"])
 
 
 def _changed(added: Sequence[Segment], tasks: Sequence[TaskReport]) -> list[Update]:

@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.adapt.policies.migrate.road import FULL
 from watersmeet.kernel.evaluate import matches
 from watersmeet.kernel.pieces import merged_pieces
 from watersmeet.kernel.prepare import cut, keyed
@@ -39,8 +40,6 @@ from watersmeet.state.expiry import horizon_us
 from watersmeet.state.manifest import Manifest, Warming
 from watersmeet.state.output_names import Stamp
 from watersmeet.state.segment_files import Segments
-
-FULL = 1 << 16  # stretches of the hash
 
 
 @dataclass(frozen=True)

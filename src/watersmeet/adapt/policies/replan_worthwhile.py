@@ -107,8 +107,11 @@ def _with_figures(now: Look, figures: Mapping[str, float]) -> dict[str, Any]:
 
 
 def _tried(outlook: Outlook) -> bool:
-    """Whether a change before this very batch came to nothing."""
+    """Whether the plan was changed before this very batch, or was to be: once is enough.
+
+    What the optimiser finds and what then stands need not cost the same, where probe orders are chosen anew.
+    """
+    kinds = (ChangePlan.__name__, MigrationAbandoned.__name__)
     return any(
-        entry["decision"] == MigrationAbandoned.__name__ and entry.get("before_batch") == outlook.next_batch
-        for entry in outlook.decisions
+        entry["decision"] in kinds and entry.get("before_batch") == outlook.next_batch for entry in outlook.decisions
     )

@@ -13,6 +13,8 @@ from typing import ClassVar, Protocol
 from watersmeet.plan.query import Query
 from watersmeet.state.manifest import Warming
 
+FULL = 1 << 16  # stretches of the hash, that a cursor counts
+
 
 @dataclass(frozen=True)
 class Advance:

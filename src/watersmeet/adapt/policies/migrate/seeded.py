@@ -13,14 +13,22 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from watersmeet.adapt.policies.migrate.road import FIRST_RATE, Advance, Standing, Step, TakeOver, Wait, seconds_for
+from watersmeet.adapt.policies.migrate.road import (
+    FIRST_RATE,
+    FULL,
+    Advance,
+    Standing,
+    Step,
+    TakeOver,
+    Wait,
+    seconds_for,
+)
 from watersmeet.plan.query import Query
 from watersmeet.state.manifest import Warming
 
 SHARE = 0.4  # of the time of a batch, that a step may take
 IDLE_SECONDS = 1.0  # that it may take while sources are silent
 LEAST_SECONDS = 0.05
-FULL = 1 << 16  # stretches of the hash
 AT_LEAST = 2  # times the rows that come with a batch, which are taken in after it
 
 
