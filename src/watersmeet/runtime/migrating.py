@@ -264,6 +264,7 @@ class Migrator:
             idle,
             self._slowest_stream(),
             taken,
+            self._matching.at_once,
         )
 
     def _sources(self) -> list[StateName]:

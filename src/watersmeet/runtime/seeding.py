@@ -157,8 +157,8 @@ def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Ite
     runs = slices_of(segments.read(piece.segment), piece.segment, source, placement.of(source.partitioning).bounds)
     for rows in merged_pieces(runs, source.schema):
         for port in piece.ports:
-            state = port.leaf.state
+            state = port.state
             mask = matches(port.filters, rows)
             wanted = rows if mask is None or mask.all() else take(rows, np.flatnonzero(mask))
             for slot, part in cut(keyed(wanted, state.key_fields, state.fields), placement.of(state.partitioning)):
-                yield slot, port.leaf.port, part
+                yield slot, port.port, part

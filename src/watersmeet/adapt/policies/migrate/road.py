@@ -51,6 +51,7 @@ class Standing:
     idle: bool = False  # the sources are silent
     waits_for: str = ""  # the stream that holds back the end of rows from before the start
     taken: int = 0  # rows that were taken in since the last batch
+    at_once: bool = False  # rows from before can be taken in only all together
 
 
 class Road(Protocol):

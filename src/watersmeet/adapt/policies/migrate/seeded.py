@@ -7,6 +7,9 @@ many rows as were taken in so far in that time. Rows that were there at the star
 hash; then those of the batches since, some batches at a time, until so few are left that the last of them and the
 switch fit into one step. Of these at least as many as came with two batches are taken in at a time, whatever that
 takes: the track gets nearer with every batch.
+
+Limit: where a join without a shared key has to run again whose inputs both plans keep, on several keys, all is one step,
+and the output is silent meanwhile as with moving state.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ class Seeded:
         seen = standing.warming
         allowed = _rows_allowed(standing) - standing.taken
         if seen.done < seen.start:
-            if standing.old_rows <= allowed and not seen.cursor:
+            if standing.at_once or (standing.old_rows <= allowed and not seen.cursor):
                 return TakeOver()  # all of it is one step
             if allowed <= 0:
                 return Wait("its share of the time")
