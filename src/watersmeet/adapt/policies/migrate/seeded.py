@@ -8,8 +8,8 @@ hash; then those of the batches since, some batches at a time, until so few are 
 switch fit into one step. Of these at least as many as came with two batches are taken in at a time, whatever that
 takes: the track gets nearer with every batch.
 
-Limit: where a join without a shared key has to run again whose inputs both plans keep, on several keys, all is one step,
-and the output is silent meanwhile as with moving state.
+Limit: where a join without a shared key has to run again whose inputs both plans keep, on several keys, all is one
+step, and the output is silent meanwhile as with moving state.
 """
 
 from __future__ import annotations
