@@ -122,6 +122,15 @@ class Seeding:
             return tuple(self._seen(state))
         return tuple(self.manifest.segments.of_state(state.name)) if state.name in self.plan.states else ()
 
+    def _met(self, stage: Stage, state: State) -> tuple[Segment, ...]:
+        """What of it the rows may meet that a stage takes in now.
+
+        Where all that arrives is taken in by parts of one hash, rows of a part meet those of the same part alone.
+        """
+        one_hash = len({other.partitioning for other in stage.states}) == 1
+        by_parts = one_hash and all(arriving.name in self._given for arriving in stage.ports.values())
+        return () if self.cursor is not None and by_parts and state.name in self._given else self._kept(state)
+
     def for_stage(self, stage: Stage) -> StageContext:
         marks = watermarks_us(self.plan, self.manifest)
         manifest = self.manifest
@@ -131,7 +140,7 @@ class Seeding:
             round=0,
             placement=self.placement,
             port_stage=self.plan.port_stage,
-            segments={state.name: self._kept(state) for state in stage.reads},
+            segments={state.name: self._met(stage, state) for state in stage.reads},
             # Nothing that is owed holds these back: the new plan emits nothing that follows from it.
             horizons_us={state.name: horizon_us(self.plan, state, marks, {}) for state in stage.states},
             closed={},
