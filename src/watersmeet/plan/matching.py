@@ -99,10 +99,11 @@ def _entry(former: PhysicalPlan, stage: Stage, feed: Feed) -> _Entry:
 def _serves(plan: PhysicalPlan, state: State, other: State) -> bool:
     """Whether rows of a state of `plan`, less some columns and hashed on another key, are those of another one.
 
-    Never where rows carry the hash that they had in a join, which is no part of a name: that join may have another key.
+    Each has to be named by its columns and by all filters and predicates of its inputs. So never where rows carry the
+    hash that they had in a join, which is no part of a name: that join may have another key.
     """
-    name = state_name(plan.query, other.aliases, other.key_fields, other.fields)
-    return set(other.fields) <= set(state.fields) and name == other.name
+    by_content = (state_name(plan.query, each.aliases, each.key_fields, each.fields) for each in (state, other))
+    return set(other.fields) <= set(state.fields) and (state.name, other.name) == tuple(by_content)
 
 
 def _joins(entries: Sequence[_Entry], made: frozenset[StateName]) -> frozenset[OperatorName]:
