@@ -127,9 +127,13 @@ class Seeding:
 
         Where all that arrives is taken in by parts of one hash, rows of a part meet those of the same part alone.
         """
+        kept, seen = self._kept(state), self.warming
         one_hash = len({other.partitioning for other in stage.states}) == 1
         by_parts = one_hash and all(arriving.name in self._given for arriving in stage.ports.values())
-        return () if self.cursor is not None and by_parts and state.name in self._given else self._kept(state)
+        if self.cursor is None or not by_parts or state.name not in self._given:
+            return kept
+        part = self._groups(state, seen.cursor if seen.done < seen.start else 0, self.cursor)
+        return tuple(found for found in (segment.only(part) for segment in kept) if found.groups and found.live_rows)
 
     def for_stage(self, stage: Stage) -> StageContext:
         marks = watermarks_us(self.plan, self.manifest)
