@@ -20,12 +20,20 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments import early, early_claims, early_page, early_runs, spill_page
+from experiments import (
+    early,
+    early_claims,
+    early_page,
+    early_runs,
+    spill_page,
+)
+from experiments.banded import bind_query
+from experiments.claims import COLUMNS as CLAIM_COLUMNS
 from experiments.figures import require_matplotlib
 from experiments.paced import CpuClock
 from experiments.page import write_page
 from experiments.plan_runs import run_sets
-from experiments.plans import SETTINGS, Setting, bind_query
+from experiments.plans import SETTINGS, Setting
 from experiments.plans_page import TERMINAL_COLUMNS, make_page, terminal_rows
 from experiments.spill import FULL as FULL_SPILL
 from experiments.spill import QUICK as QUICK_SPILL
@@ -133,7 +141,7 @@ def _run_early(args: argparse.Namespace) -> int:
         print(json.dumps({"page": str(page), "claims": claims, "runs": runs}))
         return 0
     console = output_console()
-    console.print(make_table(early_page.TERMINAL_COLUMNS, early_page.terminal_rows(plan, outcomes)))
+    console.print(make_table(CLAIM_COLUMNS, early_page.terminal_rows(plan, outcomes)))
     console.print(f"the page is {page}")
     return 0
 
