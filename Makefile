@@ -24,7 +24,7 @@ CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 # As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
-EXPERIMENTS ?= plans spill early
+EXPERIMENTS ?= plans spill early migration
 EXPERIMENT_ARGS ?=
 
 SOURCES := src tests benchmarks experiments chaos
