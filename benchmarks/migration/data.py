@@ -2,9 +2,9 @@
 
     A(x) - B(x, y) - C(y, z) - D(z)        SELECT .. WHERE A.x = B.x AND B.y = C.y AND C.z = D.z
 
-As in `chain_data.py`, but rows expire, and keys may change their domains on the way: a data set has *stages*, each of so
-many batches, and in each its own fan-outs. A fan-out is how many rows of its neighbour within the window a row meets.
-A batch is one file of each stream and one second of event time; rows of a batch are spread over it evenly.
+As in `chain_data.py`, but rows expire, and keys may change their domains on the way: a data set has *stages*, each of
+so many batches, and in each its own fan-outs. A fan-out is how many rows of its neighbour within the window a row
+meets. A batch is one file of each stream and one second of event time; rows of a batch are spread over it evenly.
 
 Answers are compared by their fingerprint (`chain_data.py`) with DuckDB's over the same files.
 """
@@ -62,9 +62,8 @@ class Windowed:
 
     @property
     def query(self) -> str:
-        return (
-            f"{JOIN[0]} FROM {', '.join(f'{name} [RANGE {self.window} SECONDS]' for name in STREAMS)} WHERE {JOIN[1]}"
-        )
+        streams = ", ".join(f"{name} [RANGE {self.window} SECONDS]" for name in STREAMS)
+        return f"{JOIN[0]} FROM {streams} WHERE {JOIN[1]}"
 
     @property
     def sql(self) -> str:

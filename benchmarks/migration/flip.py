@@ -11,6 +11,7 @@ changed over.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -72,10 +73,7 @@ def rates(ran: Ran, data: Windowed) -> list[float]:
     """Rows/s of each interval, from the end of the one before it; the first begins with the end of its first batch."""
     ends = [entry.at for entry in ran.batches]
     cuts = [0, *range(INTERVAL - 1, len(ends), INTERVAL)]
-    return [
-        (last - first) * data.rows_a_batch / (ends[last] - ends[first])
-        for first, last in zip(cuts, cuts[1:], strict=False)
-    ]
+    return [(last - first) * data.rows_a_batch / (ends[last] - ends[first]) for first, last in pairwise(cuts)]
 
 
 def changes(ran: Ran) -> list[str]:
@@ -116,4 +114,5 @@ def verdict(found: dict[str, list[Flipped]]) -> str:
     share = seconds["right"] / seconds["replan"]
     said = "met" if share >= TARGET else "MISSED"
     frozen = seconds["right"] / seconds["frozen"]
-    return f"from the third interval on: {share:.0%} of the right plan's throughput (target {TARGET:.0%}, {said}); frozen {frozen:.0%}"
+    told = f"from the third interval on: {share:.0%} of the right plan's throughput (target {TARGET:.0%}, {said})"
+    return f"{told}; frozen {frozen:.0%}"

@@ -70,10 +70,10 @@ def measure(data: Windowed, runtime: str, home: Path, spare: bool = True) -> boo
     pace = batch / (1 - SPARE) if spare else None
     whole = answer(data)
     how = f"one every {pace:.2f} s" if pace else "as fast as they are taken"
+    held = f"{data.rows_a_batch * WINDOW:,} rows in the window, {last['state_rows']:,} in all states"
     print(
-        f"\ngaps, {runtime}: {data.rows_a_batch * WINDOW:,} rows in the window, {last['state_rows']:,} in all states, "
+        f"\ngaps, {runtime}: {held}, batches of {data.rows_a_batch:,} rows, {how}; from {FORMER} to {NEW}", flush=True
     )
-    print(f"batches of {data.rows_a_batch:,} rows, {how}; from {FORMER} to {NEW}", flush=True)
     found = [take(road, data, runtime, home, pace, whole) for road in ROADS]
     seconds, right = replay(data, runtime, home)
     print(table(found, seconds, right))
