@@ -193,9 +193,9 @@ class Driver(Generic[SourceT]):
             self.deliver_pending()
             if self.manifest.batch is None:
                 return False
-            if self._migrator.go_on(idle=True):
-                return True
             started = self.clock.now()
+            if self._migrator.go_on(started - self.last_work):
+                return True
             work = self.decide(Moment.IDLE)
             if work:
                 self._run(work, None, started)
@@ -323,7 +323,7 @@ class Driver(Generic[SourceT]):
             watched=self.controller.watched,
             limits_us={} if source is None else self._take_limits(source),
         )
-        synced = self.checkpoint.sync_seconds
+        synced, begun = self.checkpoint.sync_seconds, self.clock.now()
         streams, tasks = self.executor.run(context, source)
         ran = self.clock.now()
         commit_batch(
@@ -346,8 +346,8 @@ class Driver(Generic[SourceT]):
         self.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
         self.deliver_pending()
         seconds = self.clock.now() - started
-        if source is not None:
-            self._learned = replace(self._learned, batch_seconds=seconds)  # as figures of groups are: of batches
+        if source is not None:  # as figures of groups are: of batches, and not of steps to another plan before them
+            self._learned = replace(self._learned, batch_seconds=self.clock.now() - begun)
         self.decide(Moment.AFTER_BATCH)
         decisions = self._pop_told()
         now_us = self.clock.utc_us()

@@ -54,7 +54,7 @@ class SeedPiece:
 class Seeding:
     """What a track that warms up takes in next of what `manifest` has: rows up to the delivery `upto`.
 
-    With `cursor`, rows that were there when it began, in groups up to there alone.
+    With `cursor`, those of a round that ends with these, in groups up to there alone.
     """
 
     plan: PhysicalPlan
@@ -92,23 +92,24 @@ class Seeding:
     def _fresh(self, state: State) -> list[Segment]:
         """What of a state of the answering plan is new to the track."""
         seen, segments = self.warming, list(self.manifest.segments.of_state(state.name))
-        found: list[Segment] = []
-        if seen.done < seen.start:
-            rest = self._groups(state, seen.cursor, FULL if self.cursor is None else self.cursor)
-            found += [segment.only(rest) for segment in segments if segment.delivery <= seen.start]
-        if self.cursor is None:
-            low = max(seen.start, seen.done)
-            found += [segment for segment in segments if low < segment.delivery <= self.upto]
+        begun, found = seen.cursor if seen.in_round else 0, list[Segment]()
+        if self.cursor is not None:
+            of_round = self._groups(state, begun, self.cursor)
+            found += [segment.only(of_round) for segment in segments if seen.done < segment.delivery <= self.upto]
+        else:
+            rest = self._groups(state, begun, FULL)
+            found += [segment.only(rest) for segment in segments if seen.done < segment.delivery <= seen.start]
+            after = max(seen.start, seen.done)
+            found += [segment for segment in segments if after < segment.delivery <= self.upto]
         return [segment for segment in found if segment.groups and segment.live_rows]
 
     def _seen(self, state: State) -> list[Segment]:
         """What of a state of the answering plan the track has taken in."""
-        seen, segments = self.warming, self.manifest.segments.of_state(state.name)
-        if seen.done < seen.start:
+        seen, segments = self.warming, list(self.manifest.segments.of_state(state.name))
+        found = [segment for segment in segments if seen.since < segment.delivery <= seen.done]
+        if seen.in_round:
             groups = self._groups(state, 0, seen.cursor)
-            found = [segment.only(groups) for segment in segments if segment.delivery <= seen.start]
-        else:
-            found = [segment for segment in segments if seen.since < segment.delivery <= seen.done]
+            found += [segment.only(groups) for segment in segments if seen.done < segment.delivery <= seen.start]
         return [segment for segment in found if segment.groups and segment.live_rows]
 
     def _groups(self, state: State, low: int, high: int) -> tuple[GroupRange, ...]:

@@ -6,7 +6,6 @@ commits. The new track stays silent until it takes over, by whichever road: the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -18,7 +17,7 @@ FULL = 1 << 16  # stretches of the hash, that a cursor counts
 
 @dataclass(frozen=True)
 class Advance:
-    """Take in rows up to the delivery `upto`; with `cursor`, such as were there at the start, in groups up to it."""
+    """Take in rows up to the delivery `upto`; with `cursor`, a round of them, in groups up to that."""
 
     upto: int
     cursor: int | None = None
@@ -41,17 +40,25 @@ Step = Advance | TakeOver | Wait
 
 @dataclass(frozen=True)
 class Standing:
-    """What a road sees. `came` has how many rows came with each delivery since the start, as far as these are kept."""
+    """What a road sees. Rows count as far as they are still needed."""
 
     warming: Warming
     now: int  # the delivery that the answering track has come to
-    old_rows: int  # that were there when it began, and are still needed
-    came: Sequence[tuple[int, int]] = ()
+    old_rows: int  # of the round under way, all groups together; for a track that does without them, from before it
+    new_rows: int = 0  # since
+    batch_rows: int = 0  # of these, such as came with the last batch
     batch_seconds: float = 1.0  # that the last batch took
-    idle: bool = False  # the sources are silent
+    silent_seconds: float | None = None  # that the sources have been silent; None: a batch is next
     waits_for: str = ""  # the stream that holds back the end of rows from before the start
     taken: int = 0  # rows that were taken in since the last batch
+    rows_a_second: float = 0.0  # that the last step took in; 0: there was none
     at_once: bool = False  # rows from before can be taken in only all together
+
+    @property
+    def left(self) -> int:
+        """Rows that are not taken in, of the round under way."""
+        seen = self.warming
+        return self.old_rows * (FULL - seen.cursor) // FULL if seen.in_round else 0
 
 
 class Road(Protocol):
