@@ -30,6 +30,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
+from function_sink import open_query
 from judged_jobs import (
     SECOND,
     JoinCase,
@@ -47,6 +48,8 @@ from watersmeet.adapt.settings import ForcedStep
 from watersmeet.config import AdaptConfig
 from watersmeet.errors import WatersmeetError
 from watersmeet.faults import OF_MIGRATION, POINTS
+from watersmeet.state.files import Folder
+from watersmeet.state.table import read_versions
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -240,22 +243,35 @@ def test_histories_with_kills(seed: int, tmp_path: Path) -> None:
     assert code == 0, out + err
 
 
-def test_seeded_in_steps_beside_large_batches(tmp_path: Path) -> None:
-    """Steps as they are: there are so many rows that one does not take them all. It dies after the second of them."""
+def test_seeded_in_steps_beside_large_batches(spark: Any, tmp_path: Path) -> None:
+    """Thousands of rows a step, and it fails after the second of them: the next run goes on from there."""
     case = JoinCase({"A": ("x",), "B": ("x", "y"), "C": ("y",)}, "A.x = B.x AND B.y = C.y")
-    streams = draw_streams(case, 10, 9000, 40_000, seed=3)
-    expected = duckdb_answer(case, streams)
+    streams = draw_streams(case, 12, 3000, 12_000, seed=3)
     write_streams(case, streams, tmp_path / "in")
-    adapt = 'plan = "((A B) C)"\n' + forced(6, "(A (B C))", "seeded")
-    job = JudgedJob.write(tmp_path, case, "slots = 2\ngroups = 40", adapt, runtime="spark")
-    killed = job.start(fault="after-advance:2")
-    assert killed.code == -signal.SIGKILL, killed.stderr
-    assert job.marker("after-advance:2").exists()
-    told = [event["migration"] for event in killed.events if event.get("migration")]
-    assert told and all(0 <= entry["seeded"] < 1 for entry in told), "beside batches, bit by bit"
-    events = job.finish()
+    adapt = AdaptConfig(force=(ForcedStep(4, plan="(A (B C))", by="seeded"),))
+    job = JudgedJob.write(tmp_path, case, "slots = 2\ngroups = 40", 'plan = "((A B) C)"', runtime="spark")
+    point = "after-advance", 2
+
+    def run(at: tuple[str, int] | None) -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = []
+        query, options = open_query(spark, tmp_path)
+        writer = query.writeStream.format("parquet").option("path", str(tmp_path / "out")).options(**options)
+        with dying(at), mock.patch.object(seeded, "_rows_allowed", lambda standing: 4000):
+            running = writer.adapt(adapt).report(events.append).trigger(availableNow=True).start()
+            if at is None:
+                running.awaitTermination()
+            else:
+                with pytest.raises(WatersmeetError, match=DiedHereError.__name__):
+                    running.awaitTermination()
+        return events
+
+    assert any(event.get("migration") for event in run(point)), "beside batches"
+    track = list(read_versions(Folder(str(tmp_path / "ck" / "state"))))[-1].warming_up
+    assert track is not None and track.warming is not None
+    assert 0 < track.warming.share < 1, "bit by bit"
+    events = run(None)
     (end,) = [d for event in events for d in event.get("decisions", ()) if d["decision"] == "ChangePlan"]
     assert (end["plan"], end["by"]) == ("(A (B C))", "seeded")
-    assert end["batches"] >= 2
-    assert job.state()["plan"] == "(A (B C))"
-    assert difference(job.answer(), expected) == ""
+    assert end["batches"] >= 4
+    assert end["rows"] > 4 * 3 * 3000, "what came meanwhile, too"
+    assert difference(job.answer(), duckdb_answer(case, streams)) == ""
