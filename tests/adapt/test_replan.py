@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adapt.asking import PLAN, Asked
-from small_plans import manifest_of
+from small_plans import GROUPS, manifest_of, piece
 from watersmeet.adapt.decisions import ChangePlan, Decision, LookAtPlan, ReviewPlan
 from watersmeet.adapt.policies.migrate import ROADS
 from watersmeet.adapt.policies.replan.looks import Look, change, figures_of
@@ -18,6 +18,7 @@ from watersmeet.adapt.settings import ReplanSettings
 from watersmeet.errors import JobError
 from watersmeet.model.statistics import Measured, PairCounts
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest
+from watersmeet.state.segment_table import SegmentTable
 
 EVERY = 5
 
@@ -90,6 +91,25 @@ def test_a_change_that_does_not_pay_is_not_made() -> None:
     """The figures have changed every few batches: what is saved until the next time is less than what it takes."""
     restless = looked(GOOD, 35, changes=30)
     assert not any(isinstance(d, ChangePlan) for d in propose(measured(2e-5, 1e-6, 10.0), 40, restless))
+
+
+def test_a_change_that_did_not_pay_is_thought_of_again() -> None:
+    """Was: until figures changed once more, though they were expected to last longer from look to look."""
+    batch, look, waited = 40, looked(GOOD, 35, changes=30), list[bool]()
+    held = [piece(PLAN, name, name, ((0, GROUPS),), 0, rows=100) for name in "ABC"]
+    while len(waited) < 100:
+        told = asked(BAD, batch, look, rows_a_second=1000.0)
+        full = replace(told, manifest=replace(told.manifest, segments=SegmentTable.of(held)))
+        decided = full.propose(ReplanWorthwhile(ReplanSettings("refined", EVERY), None))
+        if any(isinstance(entry, ChangePlan) for entry in decided):
+            break
+        (noted,) = [entry for entry in decided if isinstance(entry, LookAtPlan)]
+        look, batch = Look(**noted.look), batch + EVERY
+        waited.append(look.waits)
+    assert 0 < len(waited) < 100
+    assert all(waited)
+    (noted,) = [entry for entry in propose(GOOD, 40, looked(BAD, 35)) if isinstance(entry, LookAtPlan)]
+    assert not noted.look["waits"], "nothing is better"
 
 
 def test_a_change_is_reviewed_at_the_next_look() -> None:

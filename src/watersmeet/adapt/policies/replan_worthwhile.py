@@ -5,12 +5,15 @@ again as they have been so, or as they did on average, and at least until the ne
 takes: the rows that are to be taken in, by what earlier changes really took for a row, or, for a parallel track, the
 second plan for a window. A plan is changed if the gain is above the price, and `LEAST` of what the plan costs now; or
 if the plan does not fit the limits any more, and another does. Probe orders alone cost next to nothing to change.
+
+A better plan that does not pay yet is thought of at the next look again: figures that have lasted longer by then are
+expected to last longer, and nothing else need have changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from watersmeet.adapt.decisions import ChangePlan, Decision, LookAtPlan, MigrationAbandoned, ReviewPlan
@@ -45,8 +48,10 @@ class ReplanWorthwhile:
         reviews = list(self._review(outlook))
         yield from reviews
         why = self._why(before, now)
-        if why is not None and not _tried(outlook) and (found := self._worthwhile(outlook, now, why)) is not None:
-            yield found
+        if why is not None and not _tried(outlook):
+            if (found := self._worthwhile(outlook, now, why)) is not None:
+                yield found
+            now = replace(now, waits=found is None and _saves(outlook.comparison))
         # What the optimiser was asked with is what the next look compares with.
         look = now.to_json() if why is not None or before is None else _with_figures(now, before.figures)
         yield LookAtPlan(look, bool(reviews))
@@ -54,7 +59,8 @@ class ReplanWorthwhile:
     def _why(self, before: Look | None, now: Look) -> str | None:
         if before is None:
             return "a first look at what was measured"
-        return TRIGGERS[self.settings.trigger](self.settings, before, now, self.budget_bytes)
+        why = TRIGGERS[self.settings.trigger](self.settings, before, now, self.budget_bytes)
+        return "what did not pay before" if why is None and before.waits else why
 
     def _worthwhile(self, outlook: Outlook, now: Look, why: str) -> ChangePlan | None:
         found = outlook.comparison
@@ -62,7 +68,7 @@ class ReplanWorthwhile:
             return None
         saved, standing = found.saved, found.standing.cost.cpu
         needed = not found.standing.qualifies and found.best.qualifies
-        if not needed and saved < LEAST * standing:
+        if not needed and not _saves(found):
             return None
         life = max(self.settings.every, now.life) * outlook.measured.seconds * (1 - FADE)
         price = self._price(outlook, found)
@@ -100,6 +106,11 @@ class ReplanWorthwhile:
             figures = {**told, "cpu_found": cpu, "batch_seconds_found": outlook.learned.batch_seconds}
             reason = f"{told['cpu']:.3g} cores before, {told['cpu_predicted']:.3g} predicted, {cpu:.3g} by now"
             yield ReviewPlan(outlook.tree, reason, figures)
+
+
+def _saves(found: Comparison) -> bool:
+    """Whether the best plan is better by enough to think of it."""
+    return found.saved >= LEAST * found.standing.cost.cpu
 
 
 def _with_figures(now: Look, figures: Mapping[str, float]) -> dict[str, Any]:

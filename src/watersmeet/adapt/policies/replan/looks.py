@@ -16,7 +16,8 @@ class Look:
     """After which batch, the figures that plans are chosen by, what the state took, and since when they are like that.
 
     `since` is the batch at which figures were last found to have changed by more than the threshold; `changes` counts
-    how often they did, what goes on from look to look as one.
+    how often they did, what goes on from look to look as one. `waits`: another plan was found to be better, and not to
+    be worth what it takes to change over, yet.
     """
 
     batch: int
@@ -25,6 +26,7 @@ class Look:
     owed: int  # groups that owe results
     since: int
     changes: int = 0
+    waits: bool = False
 
     @property
     def life(self) -> float:
