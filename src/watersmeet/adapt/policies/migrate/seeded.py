@@ -34,7 +34,7 @@ SHARE = 0.4  # of the time of a batch, that a step may take
 IDLE_SECONDS = 1.0  # that it may take where sources have been silent for as long
 LEAST_SECONDS = 0.05
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
-WORTH = 0.5  # of what is due before a batch must be missing for a step to be worth its while
+WORTH = 0.5  # of what a step may take in, below which it is not worth its while
 FINEST = FULL // 512  # stretches of the hash that a step goes on by, at least: groups are hardly smaller
 
 
@@ -68,12 +68,13 @@ class Seeded:
 
 
 def _on_by(cursor: int, rows: int, of_rows: int) -> int:
-    """Where the cursor is after so many more rows of a round.
+    """Where the cursor is after so many more rows of a round; what would be left for a small step goes along.
 
-    >>> _on_by(0, 1, 2) == FULL // 2, _on_by(FULL - 1, 1, 2) == FULL
+    >>> _on_by(0, 1, 4) == FULL // 4, _on_by(0, 10, 14) == FULL
     (True, True)
     """
-    return min(FULL, cursor + max(FINEST, FULL * rows // max(1, of_rows)))
+    width = max(FINEST, FULL * rows // max(1, of_rows))
+    return cursor + width if cursor + (1 + WORTH) * width < FULL else FULL
 
 
 def _rows_allowed(standing: Standing) -> int:
