@@ -165,7 +165,7 @@ def test_settings_are_checked() -> None:
 
 def test_what_roads_cost() -> None:
     prices = {road.name: road.price(1_000_000, 0.0, 10.0, 0.5) for road in ROADS}
-    assert prices == {"seeded": 5.0, "moving-state": 5.0, "parallel-track": 5.0}
+    assert prices == {"seeded": 2.0, "moving-state": 2.0, "parallel-track": 5.0}
     assert {road.price(1_000_000, 1e6, None, 0.5) for road in ROADS} == {1.0, float("inf")}
 
 
