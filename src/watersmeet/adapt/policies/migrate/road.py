@@ -79,8 +79,8 @@ class Road(Protocol):
         """
 
 
-# Rows a second of CPU that are expected to be taken in before anything is measured. A chain of four streams whose joined
-# states are all made anew took in 0.7 to 2.5 million (`benchmarks/migration`, the gaps on the local runtime).
+# Rows a second of CPU that are expected to be taken in before anything is measured. A chain of four streams whose
+# joined states are all made anew took in 0.7 to 2.5 million (`benchmarks/migration`, the gaps on the local runtime).
 FIRST_RATE = 500_000
 
 
