@@ -2,7 +2,8 @@
 
 A source gives rows a batch at a time; None means that there is nothing now. Which files were read is in the manifest,
 and how far one was read that a batch took a part of; a file source goes on after that. It remembers the files that it
-has found and not yet given, so that the folder is listed again when those are used up, and not for every batch.
+has found and not yet given, so that the folder is listed when those are used up, or from time to time, and not for
+every batch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import time
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +39,10 @@ from watersmeet.runtime.source_files import (
 )
 
 __all__ = ["FileSource", "LocalSource", "RowsSource", "SourceBatch", "known_before", "probe_files"]
+
+
+LIST_EVERY_SECONDS = 1.0  # while there are files to read
+LIST_AT_MOST = 20  # times what a listing took: so long it is until the next one
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,7 @@ class FileSource:
         self.ignored_before_us = 0
         self._unread: deque[SourceFile] = deque()
         self._unread_bytes = 0
+        self._list_again = 0.0
         self._open: _OpenFile | None = None  # what was left of a file by the batch before
         self._found_any = False
         if not self.root.exists():
@@ -118,9 +125,8 @@ class FileSource:
         # What was given before is at the front, and is given again unless it was done.
         while self._unread and known_before(self._unread[0].address, self.root, done):
             self._unread_bytes -= self._unread.popleft().bytes
-        if not self._unread:
-            self._unread.extend(self._list(done))
-            self._unread_bytes = sum(file.bytes for file in self._unread)
+        if not self._unread or (intake is None and time.perf_counter() >= self._list_again):
+            self._look(done)
         if intake is not None and intake.file is not None:
             self._put_first(intake.file, intake)
         elif not self._unread and intake is None:
@@ -152,6 +158,18 @@ class FileSource:
             self._left_of(whole, len(read)),
             self._backlog(read),
         )
+
+    def _look(self, done: Container[str]) -> None:
+        """List the folder, also while there are files to read, so that it is known what waits.
+
+        What was found before stays: a file that has gone since is an error when it is its turn.
+        """
+        started = time.perf_counter()
+        known = {file.address: file for file in (*self._unread, *self._list(done))}
+        self._unread = deque(sorted(known.values(), key=lambda file: (file.modified_us, file.address)))
+        self._unread_bytes = sum(file.bytes for file in self._unread)
+        now = time.perf_counter()
+        self._list_again = now + max(LIST_EVERY_SECONDS, LIST_AT_MOST * (now - started))
 
     def _backlog(self, read: Sequence[SourceFile]) -> Backlog:
         """What is left when these of the unread files have been read; one that was begun counts as a whole."""
