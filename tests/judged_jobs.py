@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import multiprocessing
 import os
@@ -60,6 +61,8 @@ class JoinCase:
         """The same for DuckDB, over the rows that are not late."""
         newest = f"greatest({', '.join(f'{name}.ts' for name in self.streams)})"
         windows = [] if self.window_us is None else [f"{newest} - {n}.ts < {self.window_us}" for n in self.streams]
+        if self.window_us is not None:  # which follows for each pair, and lets DuckDB drop what is too far apart early
+            windows += [f"{a}.ts < {b}.ts + {self.window_us}" for a, b in itertools.permutations(self.streams, 2)]
         where = " AND ".join([self.where, *windows])
         return f"SELECT {self._select} FROM {', '.join(self.streams)} WHERE {where}"
 
