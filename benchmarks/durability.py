@@ -19,7 +19,6 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -80,15 +79,15 @@ def run(source: Path, runtime: str, durability: str, folder: Path) -> dict[str, 
     return events[-1]
 
 
-def run_job(job: Job, report: Any, stopped: Callable[[], bool] = lambda: False) -> None:
+def run_job(job: Job, report: Any) -> None:
     if job.run.runtime == "spark":
         from watersmeet.runtime.spark.job import run_job as run_on_spark
 
-        run_on_spark(job, report, stopped)
+        run_on_spark(job, report)
     else:
         from watersmeet.runtime.local.job import run_job as run_here
 
-        run_here(job, report, stopped)
+        run_here(job, report)
 
 
 def job_of(source: Path, runtime: str, durability: str, home: Path) -> Job:

@@ -466,11 +466,13 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
 
 def _read_replan(section: Section) -> ReplanSettings:
     every, threshold = section.get("replan_every", (int,)), section.get("replan_threshold", (int, float))
+    quota = section.get("replan_quota", (int, float))
     return ReplanSettings(
         trigger=section.choice("replan", REPLAN, ReplanSettings.trigger),
         every=ReplanSettings.every if every is None else every,
         threshold=ReplanSettings.threshold if threshold is None else float(threshold),
         by=section.choice("migrate", BY, ReplanSettings.by),
+        quota=ReplanSettings.quota if quota is None else float(quota),
     )
 
 

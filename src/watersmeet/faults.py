@@ -41,6 +41,9 @@ OF_GATHERING = ("before-gather", "after-gather")
 # Passed where the plan is changed alone; the two in the middle, where that takes several steps.
 OF_MIGRATION = ("before-migration", "before-advance", "after-advance", "before-switch", "after-switch")
 
+# Passed where the number of groups is changed alone.
+OF_REGROUPING = ("before-regroup", "after-regroup")
+
 # Of a rollback, beside those of its commit; see `runtime/rollback.py`.
 ROLLBACK_POINTS = (
     "before-withdrawal",

@@ -41,7 +41,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "max_batch_bytes",
     ),
     "adapt": (
-        *("plan", "replan", "replan_every", "replan_threshold", "migrate"),
+        *("plan", "replan", "replan_every", "replan_threshold", "replan_quota", "migrate"),
         *("spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     ),
     "stats": ("rates", "selectivity"),

@@ -159,7 +159,6 @@ def test_missing_segments_and_a_repair(run: Run, job: SmallJob) -> None:
 
 def test_a_checkpoint_of_another_query_and_of_the_local_runtime(run: Run, job: SmallJob, tmp_path: Path) -> None:
     finish(run, job)
-    check(run(job, "run.groups=299"), 2, "the checkpoint was made with another number of groups")
     wider = "query=SELECT A.k, A.v AS a, B.v AS b FROM A, B WHERE A.k = B.k"
     check(run(job, wider), 2, "the checkpoint belongs to another query")
     check(run(job, "run.runtime=local"), 2, "the checkpoint was made by the spark runtime")

@@ -67,16 +67,22 @@ def test_what_is_owed_is_told(tmp_path: Path) -> None:
 
 def test_what_is_refused_is_told_as_the_run_would(tmp_path: Path) -> None:
     job = job_after(tmp_path, 3)
-    _, _, refused = job.call("run", "job.toml", "--json", "--set", "run.groups=7")
-    code, out, err = job.call("explain", "job.toml", "--against", "ck", "--set", "run.groups=7")
+    wider = f"query={CASE.query.replace(str(3 * SECOND), str(4 * SECOND))}"
+    _, _, refused = job.call("run", "job.toml", "--json", "--set", wider)
+    code, out, err = job.call("explain", "job.toml", "--against", "ck", "--set", wider)
     assert (code, out, err) == (2, "", refused)
-    code, out, err = job.call("explain", "job.toml", "--against", "ck", "--json", "--set", "run.groups=7")
+    code, out, err = job.call("explain", "job.toml", "--against", "ck", "--json", "--set", wider)
     found = json.loads(out)
-    assert (code, found["goes_on"], found["refused"]["error"]) == (
-        2,
-        False,
-        "the checkpoint was made with another number of groups",
-    )
+    assert (code, found["goes_on"], found["refused"]["error"]) == (2, False, "the checkpoint belongs to another query")
+
+
+def test_other_groups(tmp_path: Path) -> None:
+    job = job_after(tmp_path, 3)
+    told = against(job, "run.groups=7")
+    assert told.endswith("\ngroups: 6 become 7: the files of the state are counted by these\n")
+    assert "the plan stays ((A B) C), with all of its state\n" in told
+    shown = json.loads(job.call("explain", "job.toml", "--against", "ck", "--json", "--set", "run.groups=7")[1])
+    assert (shown["goes_on"], shown["groups"]) == (True, [6, 7])
 
 
 def test_a_change_that_is_under_way_is_told(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from watersmeet.runtime.checkpoint import (
     newest_manifest,
     refuse_made_locally,
     refuse_made_on_spark,
-    refuse_other_groups,
     slots_changed,
 )
 from watersmeet.runtime.outputs import Outputs
@@ -152,13 +151,6 @@ def test_a_run_without_a_checkpoint(tmp_path: Path) -> None:
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
-
-
-def test_another_number_of_groups(held: Checkpoint) -> None:
-    refuse_other_groups(held.manifest, GROUPS)
-    with pytest.raises(CheckpointError, match="another number of groups") as caught:
-        refuse_other_groups(held.manifest, GROUPS + 1)
-    assert caught.value.detail == f"It has {GROUPS} groups, and this run asks for {GROUPS + 1}."
 
 
 def test_one_of_the_other_runtime(held: Checkpoint, folders: CheckpointFolders) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watersmeet.errors import InternalError
-from watersmeet.model.group_figures import GroupObservation
+from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.ids import DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import union_ranges
@@ -56,8 +56,10 @@ from watersmeet.state.updates import (
     ObserveBatch,
     ObserveGroups,
     RecordDecision,
+    Regroup,
     ReleaseGroups,
     Rename,
+    SetLibrary,
     SetNewest,
     SetPlacement,
     SetRetention,
@@ -140,6 +142,9 @@ EXAMPLES: tuple[Update, ...] = (
     MarkDelivered((DeliveryId(0), DeliveryId(3))),
     RecordDecision({"decision": "SpillGroups", "groups": [[J1, 3]], "reason": "memory"}),
     Learn(Learned(0.25, {J1: 0.5}, (J1, 7.0))),
+    Learn(Learned(roads={"seeded": (0.5, 2.0)}, recent={"state_bytes": (1.0, 2.0)}, search_seconds=0.1)),
+    SetLibrary(({"plan": "(A B)", "figures": {"A": 1.0}, "cpu": 0.5, "batch": 3},)),
+    Regroup(Placement(2, 5), (segment("g", ((0, 2),)),)),
 )
 
 
@@ -329,3 +334,18 @@ def test_replay_from_files_equals_memory(history: list[list[Update]], restart: i
         assert again is not None
         assert again.manifest == replace(memory.manifest, kept_from=again.manifest.kept_from)
         assert Manifest.from_json(json.loads(json.dumps(memory.manifest.to_json()))) == memory.manifest
+
+
+def test_other_groups_replace_all_segments_and_what_is_known_of_groups() -> None:
+    figures = {J1: GroupFigures.nothing(GROUPS, 2)}
+    before = replace(with_segments(segment("s"), segment("t")), figures=figures)
+    after = apply(Regroup(Placement(2, 5), (segment("s", ((0, 4),)),)), before)
+    assert (list(after.segments), after.segments[S].groups) == (["s"], ((0, 4),))
+    assert (after.placement.groups, after.figures) == (5, {})
+
+
+def test_the_library_goes_with_the_query_that_it_is_of() -> None:
+    kept = apply(SetLibrary(({"plan": "(A B)"},)), EMPTY)
+    switch = SwitchPlan(TRACK, (), (), ())
+    assert apply(switch, kept).library == kept.library
+    assert apply(replace(switch, query=QueryIdentity("SELECT 2", {}, "other")), kept).library == ()

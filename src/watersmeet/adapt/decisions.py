@@ -98,6 +98,7 @@ class ChangePlan:
     before_batch: int
     reason: str
     figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by
+    found_by: str = ""  # how the plan was come to, where nobody named it
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,12 @@ class ReviewPlan:
 
 @dataclass(frozen=True)
 class LookAtPlan:
-    """A look at the plan found this; see `policies/replan/looks.py`."""
+    """A look at the plan found this; see `policies/replan/looks.py` and `library.py`."""
 
     look: Mapping[str, Any]
     reviewed: bool = False  # what was expected of the last change has been compared
+    library: tuple[Mapping[str, Any], ...] | None = None  # None: as it was
+    search_seconds: float | None = None  # that a full search is thought to take now; None: as before
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.ledger import Ledgers, as_ranges
 from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.segment_table import next_generation
-from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, Update
+from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, SetLibrary, Update
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,9 @@ def effects_of(
             case ExpectResults(operator, results):
                 learned = replace(learned, expected=(operator, results))
             case LookAtPlan(look, reviewed):
-                learned = replace(learned, look=look, review=None if reviewed else learned.review)
+                seconds = learned.search_seconds if decision.search_seconds is None else decision.search_seconds
+                review = None if reviewed else learned.review
+                learned = replace(learned, look=look, review=review, search_seconds=seconds)
             case CannotSpill() | CannotForce() | MigrationAbandoned() | ReviewPlan():
                 pass
     updates: list[Update] = list(close(closing, plan, manifest, ledgers))
@@ -139,6 +141,7 @@ def effects_of(
     updates += [RecordDecision(entry) for entry in shown]
     if any(isinstance(decision, ExpectResults) for decision in decisions):
         updates.append(Learn(learned))
+    updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
     looked = any(isinstance(decision, LookAtPlan) for decision in decisions)
     return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown), learned if looked else None)

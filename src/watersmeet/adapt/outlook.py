@@ -19,7 +19,17 @@ from watersmeet.model.ids import OperatorName
 from watersmeet.model.placement import Placement
 from watersmeet.model.statistics import Measured
 from watersmeet.model.streams import Range
-from watersmeet.optimize.reconsider import Comparison, Planning, reconsider
+from watersmeet.optimize.cost import PlannedTree
+from watersmeet.optimize.reconsider import (
+    Planning,
+    Reconsidering,
+    figures_of,
+    price_known,
+    price_standing,
+    search_fully,
+    search_quickly,
+)
+from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
@@ -40,7 +50,7 @@ class Signal(Enum):
     MEMORY = auto()  # sizes and earnings of all groups, live and cold
     PARTS = auto()  # the segments that cold generations lie in
     GENERATIONS = auto()  # what each closed generation has in each group
-    PLANS = auto()  # what the plan costs by what was measured, and what the best would
+    PLANS = auto()  # what the plan costs by what was measured, and what others would
 
 
 @dataclass(frozen=True)
@@ -57,9 +67,17 @@ class Facts:
     planning: Planning = Planning()  # noqa: RUF009 - frozen
 
     @cached_property
-    def comparison(self) -> Comparison:
+    def reconsidering(self) -> Reconsidering:
         spec = self.manifest.answering.spec
-        return reconsider(self.plan.query, spec, self.manifest.measured, self.planning)
+        return Reconsidering(self.plan.query, spec, self.manifest.measured, self.planning)
+
+    @cached_property
+    def graph(self) -> JoinGraph:
+        return self.reconsidering.graph()
+
+    @cached_property
+    def standing(self) -> PlannedTree:
+        return price_standing(self.reconsidering, self.graph)
 
     @cached_property
     def horizons_us(self) -> dict[OperatorName, int]:
@@ -157,9 +175,37 @@ class Outlook:
         return self.facts.manifest
 
     @property
-    def comparison(self) -> Comparison:
+    def plan_figures(self) -> Mapping[str, float]:
+        """What plans are chosen by: rates, and selectivities."""
         self._check(Signal.PLANS)
-        return self.facts.comparison
+        return figures_of(self.facts.graph)
+
+    @property
+    def standing(self) -> PlannedTree:
+        """What the plan costs by what was measured."""
+        self._check(Signal.PLANS)
+        return self.facts.standing
+
+    def price(self, plan: str) -> PlannedTree | None:
+        """What a plan that somebody knows would cost; None if it is none of this query."""
+        self._check(Signal.PLANS)
+        return price_known(self.facts.reconsidering, self.facts.graph, plan)
+
+    def search(self, effort: int | None = None) -> tuple[PlannedTree, float]:
+        """The best plan that a search finds, a quick one if there is a limit on its effort; and the seconds it took."""
+        self._check(Signal.PLANS)
+        facts, clock = self.facts, self.facts.planning.clock
+        started = clock()
+        if effort is None:
+            found = search_fully(facts.reconsidering)
+        else:
+            found = search_quickly(facts.reconsidering, facts.graph, facts.standing, effort)
+        return found, clock() - started
+
+    @property
+    def library(self) -> tuple[Mapping[str, Any], ...]:
+        """Plans that served well; see `policies/replan/library.py`."""
+        return self.facts.manifest.library
 
     @property
     def measured(self) -> Measured:
@@ -182,16 +228,6 @@ class Outlook:
             if len(state.aliases) == 1 and state.aliases[0] not in held:
                 held[state.aliases[0]] = sum(segment.live_rows for segment in segments.of_state(state.name))
         return sum(held.values())
-
-    @property
-    def state_bytes(self) -> int:
-        """In memory and cold."""
-        return self.facts.manifest.active_bytes + self.facts.manifest.cold_bytes
-
-    @property
-    def owing(self) -> int:
-        """Groups that owe results."""
-        return sum(int(ledger.owing.sum()) for ledger in self._ledgers.values())
 
     @property
     def window_seconds(self) -> float | None:

@@ -48,6 +48,7 @@ class ReplanSettings:
     every: int = 10  # batches
     threshold: float = 0.2  # by which figures must have changed
     by: str = AUTO
+    quota: float = 0.02  # of the time between two looks, that a search for a plan may take; 0: none is made
 
     def __post_init__(self) -> None:
         if self.trigger not in REPLAN:
@@ -61,6 +62,11 @@ class ReplanSettings:
             raise JobError(f'"replan_every" is {self.every}', detail="It is a number of batches, from 1.")
         if not 0 <= self.threshold <= 1:
             raise JobError(f'"replan_threshold" is {self.threshold:g}', detail="It is a share: from 0 to 1.")
+        if not 0 <= self.quota <= 1:
+            raise JobError(
+                f'"replan_quota" is {self.quota:g}',
+                detail="It is a share of the time between two looks: from 0 to 1.",
+            )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-OF_THE_PLAN = ("BeginMigration", "ChangePlan", "MigrationAbandoned")  # told wherever there is room for a line
+# Told wherever there is room for a line.
+OF_THE_PLAN = ("BeginMigration", "ChangePlan", "ReviewPlan", "MigrationAbandoned", "Regroup")
 
 
 def decision_text(decision: Mapping[str, Any]) -> str:
@@ -24,6 +25,8 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"merge {len(decision['generations'])} generations of {decision['operator']}: {reason}"
         case "CutGroup":
             return f"cut {decision['operator']}:{decision['group']} in two: {reason}"
+        case "Regroup":
+            return f"{decision['to_groups']:,} groups in the place of {decision['from_groups']:,}: {reason}"
         case "CannotSpill":
             return f"over the budget: {reason}"
         case "CannotForce":

@@ -10,7 +10,7 @@ Time is event time: windows are, and so a rate here is what fills them, however 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 # What is left of a sum after one more batch: the last five batches or so count.
@@ -31,6 +31,7 @@ class PairCounts:
     hashed: float = 0.0
     checked: float = 0.0
     passed: float = 0.0
+    batches: float = 0.0  # that it was seen in, the earlier ones faded: of two that say the same, the fresher one
 
     @property
     def key_share(self) -> float | None:
@@ -57,6 +58,7 @@ class PairCounts:
             self.hashed + other.hashed,
             self.checked + other.checked,
             self.passed + other.passed,
+            self.batches + other.batches,
         )
 
     def times(self, weight: float) -> PairCounts:
@@ -67,6 +69,7 @@ class PairCounts:
             self.hashed * weight,
             self.checked * weight,
             self.passed * weight,
+            self.batches * weight,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -95,7 +98,8 @@ class Measured:
         for name, count in batch.rows.items():
             rows[name] = rows.get(name, 0.0) + count
         faded = [pair.times(FADE) for pair in self.pairs]
-        return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *batch.pairs]))
+        seen = [replace(pair, batches=1.0) for pair in batch.pairs]
+        return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *seen]))
 
     def to_json(self) -> dict[str, Any]:
         return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": [pair.to_json() for pair in self.pairs]}

@@ -80,7 +80,7 @@ def choose_plan(
     if setting not in dict(STRATEGIES):
         tree = choose_tree(query, setting)
         known = statistics.given or statistics.measured.seconds > 0
-        asked = _as_written(graph_of(query, statistics), setting, tree, model) if known else None
+        asked = price_as_written(graph_of(query, statistics), setting, tree, model) if known else None
         orders = {} if asked is None else dict(asked.orders)
         return ChosenPlan(tree, orders, explain_choice(setting), (), statistics)
     considered = consider(query, statistics, limits, model)
@@ -90,7 +90,7 @@ def choose_plan(
     else:
         graph = graph_of(query, statistics)
         found = find_strategy(setting)(graph, limits, model)
-        if _runs(query, found.tree):
+        if can_run(query, found.tree):
             chosen = price_with_moves(query, graph, model, limits, found)
             why = setting
         else:
@@ -121,7 +121,7 @@ def show_considered(
 ) -> tuple[Alternative, ...]:
     """What a plan that stands already costs by what is known now, and what else there would be."""
     graph = graph_of(query, statistics)
-    standing = price_with_moves(query, graph, model, limits, _as_written(graph, "this plan", tree, model))
+    standing = price_with_moves(query, graph, model, limits, price_as_written(graph, "this plan", tree, model))
     others = [plan for plan in consider(query, statistics, limits, model) if plan.tree != tree]
     return _shown(others, standing, limits)
 
@@ -132,21 +132,25 @@ def consider(query: Query, statistics: Statistics, limits: Limits, model: CostMo
     The strategy of each says where it comes from.
     """
     graph = graph_of(query, statistics)
-    whole, deep = mjoin(query), left_deep(query)
-    by_key = join_by_key(query, deep)
-    trees = (
-        [("mjoin", whole)] if by_key == whole else [("one join a key", by_key), ("left-deep", deep), ("mjoin", whole)]
-    )
-    plans = [_as_written(graph, name, tree, model) for name, tree in (*trees, ("left-deep", deep))]
+    plans = [price_as_written(graph, name, tree, model) for name, tree in written_plans(query)]
     if len(query.aliases) > 2:
         plans += [mjoin_init(graph, limits, model), bjtree_init(graph, limits, model)]
         if len(query.aliases) <= EXHAUSTIVE_UP_TO:
             plans += dominating(graph, limits, model)
     found: dict[str, PlannedTree] = {}
     for plan in plans:
-        if _runs(query, plan.tree):
+        if can_run(query, plan.tree):
             found.setdefault(str(plan.tree), price_with_moves(query, graph, model, limits, plan))
     return list(found.values())
+
+
+def written_plans(query: Query) -> list[tuple[str, Tree]]:
+    """Plans that need no search, by what they are called; the first ones win where costs are alike."""
+    whole, deep = mjoin(query), left_deep(query)
+    by_key = join_by_key(query, deep)
+    if by_key == whole:
+        return [("mjoin", whole), ("left-deep", deep)]
+    return [("one join a key", by_key), ("left-deep", deep), ("mjoin", whole)]
 
 
 def best_of(query: Query, plans: list[PlannedTree], limits: Limits) -> PlannedTree:
@@ -161,7 +165,7 @@ def best_of(query: Query, plans: list[PlannedTree], limits: Limits) -> PlannedTr
     raise AssertionError("one of the plans is the best")
 
 
-def _as_written(graph: JoinGraph, name: str, tree: Tree, model: CostModel) -> PlannedTree:
+def price_as_written(graph: JoinGraph, name: str, tree: Tree, model: CostModel) -> PlannedTree:
     """A tree that nobody searched for, with the probe orders of `mjoin_order`."""
     estimates = Estimates(graph, model)
     return finish_plan(estimates, name, from_tree(estimates, tree), NO_LIMITS, "as the text has it")
@@ -176,7 +180,8 @@ def price_with_moves(
     return replace(plan, cost=full, qualifies=limits.allow(full))
 
 
-def _runs(query: Query, tree: Tree) -> bool:
+def can_run(query: Query, tree: Tree) -> bool:
+    """Whether it has no cartesian product."""
     try:
         check_tree(query, tree)
     except JobError:

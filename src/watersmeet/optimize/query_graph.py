@@ -32,6 +32,7 @@ RATE = 1000.0
 PREDICATE_SELECTIVITY = 1 / 3
 HORIZON_SECONDS = 3600.0
 TEXT_BYTES = 24.0
+STALE = 1.0  # `PairCounts.batches` of what was not seen for some eight batches
 
 Edge = frozenset[str]
 
@@ -140,7 +141,8 @@ def _measure(edges: dict[Edge, _Shares], pairs: tuple[PairCounts, ...]) -> None:
         for pair in pairs
     ]
     known: set[Edge] = set()
-    for pair, found in sorted(crossing, key=lambda entry: len(entry[1])):
+    # What a plan has seen that has gone counts only for edges that the one which runs says nothing of.
+    for pair, found in sorted(crossing, key=lambda e: (e[0].batches < STALE, len(e[1]), -e[0].batches)):
         rest = [edge for edge in found if edge not in known]
         joined = [edge for edge in rest if edges[edge].key < 1.0]
         if joined and pair.possible:

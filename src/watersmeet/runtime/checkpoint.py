@@ -278,16 +278,6 @@ def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: Mapping[F
     sync_files({folder: folder.names() for folder in log}, may_be_gone=True)
 
 
-def refuse_other_groups(manifest: Manifest, groups: int) -> None:
-    """Raise unless the checkpoint has so many groups."""
-    if manifest.placement.groups != groups:
-        raise CheckpointError(
-            "the checkpoint was made with another number of groups",
-            detail=f"It has {manifest.placement.groups} groups, and this run asks for {groups}.",
-            hint=f"Set groups = {manifest.placement.groups}, or use another checkpoint folder.",
-        )
-
-
 def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
     """Another number of slots for a run that goes on changes owners alone: what was cut stays cut."""
     placement = manifest.placement

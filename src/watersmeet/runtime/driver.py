@@ -21,7 +21,12 @@ from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import ChangePlan, Decision, Work, for_people
 from watersmeet.adapt.effects import Effects
 from watersmeet.adapt.outlook import Moment
+from watersmeet.adapt.policies.migrate import find_road
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
+from watersmeet.adapt.policies.migrate.road import learn_road
+from watersmeet.adapt.policies.replan import recent
+from watersmeet.adapt.policies.replan.triggers import signals
+from watersmeet.adapt.settings import OFF
 from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
 from watersmeet.model.stretches import Stretch
@@ -39,16 +44,22 @@ from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.migrating import Migrator, refuse_while_under_way
-from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
+from watersmeet.runtime.regrouping import regroup
+from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport, merge_stream_reports
 from watersmeet.runtime.seeding import Seeding
 from watersmeet.state.files import Folder
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import Delivery, Manifest
+from watersmeet.state.segment_files import FileSegments, file_name
 from watersmeet.state.table import AtVersion, Consequences, none
-from watersmeet.state.updates import Learn, MarkDelivered, Update
+from watersmeet.state.updates import Learn, MarkDelivered, RecordDecision, Regroup, Update
 
 SourceT = TypeVar("SourceT", contravariant=True)
 Deliver = Callable[[Delivery], Sequence[Folder] | None]  # the folders, if any, that its files have come to
+
+
+# What the sources have that no batch has read, by stream, where the batches themselves do not say.
+FindBacklogs = Callable[[], Mapping[str, Backlog]]
 
 
 # The spec of a plan that a setting names, by what a manifest has measured, with lineage or not; and why it is that one.
@@ -104,11 +115,15 @@ class Driver(Generic[SourceT]):
         gatherer: Gatherer | None = None,
         make_spec: MakeSpec | None = None,
         asked: AskedPlan | None = None,
+        find_backlogs: FindBacklogs = dict,
+        groups: int | None = None,
     ) -> None:
-        """`asked`: what the run is to change to before it does anything else."""
+        """`asked` and `groups`: what the run is to change to before it does anything else."""
         self.plan = plan
         self.make_spec = make_spec or _by_standard_costs(plan.query)
         self._asked = asked
+        self._groups = groups
+        self._find_backlogs = find_backlogs
         self.checkpoint = checkpoint
         self.controller = controller
         self.turn = threading.RLock()  # held by whoever works: a batch, or a round
@@ -193,9 +208,9 @@ class Driver(Generic[SourceT]):
             self.deliver_pending()
             if self.manifest.batch is None:
                 return False
-            started = self.clock.now()
-            if self._migrator.go_on(started - self.last_work):
+            if self._migrator.go_on(idle=True):
                 return True
+            started = self.clock.now()
             work = self.decide(Moment.IDLE)
             if work:
                 self._run(work, None, started)
@@ -293,12 +308,47 @@ class Driver(Generic[SourceT]):
                         detail=str(self.manifest.decisions[-1]["reason"]),
                         hint="See that there is room on the disk, or go back to the former query.",
                     )
+            groups, self._groups = self._groups, None
+            if groups is not None and groups != self.manifest.placement.groups:
+                self._regroup(groups)
 
-    def follow(self, plan: PhysicalPlan, rows: int, seconds: float, expected: Mapping[str, Any] | None) -> None:
-        """Another plan answers from now on. So many rows were taken in for it; `expected`: what was thought of it."""
-        rate = rows / seconds if rows and seconds > 0 else self._learned.rows_a_second
-        known = self._learned.rows_a_second or rate
-        self._learned = replace(self._learned, expected=None, review=expected, rows_a_second=(known + rate) / 2)
+    def _regroup(self, groups: int) -> None:
+        """Have so many groups, once nothing is owed; see `regrouping.py`."""
+        before = self.manifest.placement.groups
+        if self._migrator.under_way:
+            self._migrator.abandon("the number of groups is changed")
+        self.drain(ended=False)
+        faults.reach("before-regroup")
+        segments = self.checkpoint.segments
+        update, written = regroup(self.plan, self.manifest, segments, groups)
+        if written and isinstance(segments, FileSegments):
+            self.checkpoint.sync_first({segments.folder: [file_name(segment.file) for segment in written]})
+        told = {
+            "decision": Regroup.__name__,
+            "from_groups": before,
+            "to_groups": groups,
+            "before_batch": self.manifest.last_batch + 1,
+            "files": len(update.segments),
+            "files_written": len(written),
+            "reason": "the settings say so",
+        }
+        self.commit([update, RecordDecision(told)])
+        faults.reach("after-regroup")
+        self.tell_decision()
+        self.decide(Moment.AFTER_BATCH)  # what is in memory now may be too much
+        self.tidy()
+
+    def follow(self, plan: PhysicalPlan, told: Mapping[str, Any]) -> None:
+        """Another plan answers from now on, by the decision `told`. What it took is learned, and is to be reviewed."""
+        figures, seconds = told.get("figures") or {}, told["seconds"]
+        review = {**figures, "batch": self.manifest.last_batch + 1, "price_found": seconds} if figures else None
+        roads = self._learned.roads
+        if told["rows"]:
+            road = find_road(told["by"])
+            model = figures.get("price_by_model", road.price(told["rows"], None, 0.0))
+            roads = learn_road(roads, road.name, model, seconds)
+        # What came before under the former plan is no trend of this one.
+        self._learned = replace(self._learned, expected=None, review=review, roads=roads, recent={})
         self.plan = plan
         self.controller = self.controller.follow(plan)
 
@@ -323,7 +373,7 @@ class Driver(Generic[SourceT]):
             watched=self.controller.watched,
             limits_us={} if source is None else self._take_limits(source),
         )
-        synced, begun = self.checkpoint.sync_seconds, self.clock.now()
+        synced = self.checkpoint.sync_seconds
         streams, tasks = self.executor.run(context, source)
         ran = self.clock.now()
         commit_batch(
@@ -346,8 +396,10 @@ class Driver(Generic[SourceT]):
         self.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
         self.deliver_pending()
         seconds = self.clock.now() - started
-        if source is not None:  # as figures of groups are: of batches, and not of steps to another plan before them
-            self._learned = replace(self._learned, batch_seconds=self.clock.now() - begun)
+        backlogs = {report.stream: report.backlog for report in streams if report.backlog is not None}
+        backlogs |= self._find_backlogs()
+        if source is not None:
+            self._learn(seconds, backlogs)
         self.decide(Moment.AFTER_BATCH)
         decisions = self._pop_told()
         now_us = self.clock.utc_us()
@@ -360,7 +412,7 @@ class Driver(Generic[SourceT]):
             commit_seconds,
             now_us,
             sync_seconds,
-            {report.stream: report.backlog for report in streams if report.backlog is not None},
+            backlogs,
             self._migrator.progress,
         )
         self._report(event.to_json(now_us))
@@ -369,6 +421,16 @@ class Driver(Generic[SourceT]):
         self.tidy()
         self.last_work = self.clock.now()
         return self.manifest
+
+    def _learn(self, seconds: float, backlogs: Mapping[str, Backlog]) -> None:
+        """Note down what came of a batch; as figures of groups are, of batches alone and not of rounds."""
+        learned = replace(self._learned, batch_seconds=seconds)
+        if self.controller.settings.replan.trigger != OFF:
+            manifest = self.manifest
+            owing = sum(int(ledger.owing.sum()) for ledger in self.controller.ledgers.at(manifest).values())
+            found = signals(manifest.active_bytes + manifest.cold_bytes, owing, backlogs)
+            learned = replace(learned, recent=recent.then(learned.recent, found))
+        self._learned = learned
 
     def _pop_told(self) -> list[Mapping[str, Any]]:
         """What was decided since the last event, as users are told it."""

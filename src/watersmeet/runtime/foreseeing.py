@@ -14,7 +14,7 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.matching import match_plans
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
-from watersmeet.runtime.checkpoint import newest_manifest, refuse_other_groups
+from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.former_query import former_of
 from watersmeet.runtime.opening import RunSettings, plan_ahead, spec_of_changed
 from watersmeet.state.folders import CheckpointFolders
@@ -41,9 +41,10 @@ class Foreseen:
     plan: str  # that the run would have
     states: tuple[ForeseenState, ...]
     slots: tuple[int, int]
+    groups: tuple[int, int]
     owing: int  # groups that owe results, which a change of the plan emits first
     undelivered: int  # deliveries that wait, and are the first that it does
-    on_its_way: str = ""  # the plan of a change that is under way, which goes on unless the plan is changed
+    on_its_way: str = ""  # the plan of a change that is under way
     refused: WatersmeetError | None = None
     changes: tuple[str, ...] = ()  # of the query
 
@@ -59,7 +60,7 @@ class Foreseen:
         if self.undelivered:
             yield f"results of {self.undelivered:,} batches and rounds wait, and are delivered first"
         if self.on_its_way:
-            fate = "is dropped" if self.changes_plan else "goes on"
+            fate = "is dropped" if self.changes_plan or self.groups[0] != self.groups[1] else "goes on"
             yield f"a change of the plan to {self.on_its_way} is under way, and {fate}"
         if self.changes_plan:
             owed = f"what {self.owing:,} groups owe is emitted, then " if self.owing else ""
@@ -71,6 +72,11 @@ class Foreseen:
             yield f"the plan stays {self.plan}, with all of its state"
         old, new = self.slots
         yield f"slots: {old} become {new}" if old != new else f"slots: {old}, as before"
+        old, new = self.groups
+        if old != new:
+            # A change of the plan comes first, and emits what is owed.
+            first = f"what {self.owing:,} groups owe is emitted first, " if self.owing and not self.changes_plan else ""
+            yield f"groups: {old} become {new}: {first}the files of the state are counted by these"
 
     def to_json(self) -> dict[str, Any]:
         refused = None if self.refused is None else {"error": self.refused.primary, "detail": self.refused.detail}
@@ -83,6 +89,7 @@ class Foreseen:
             "plan": self.plan,
             "states": [{"what": s.what, "state": s.state, "rows": s.rows} for s in self.states],
             "slots": list(self.slots),
+            "groups": list(self.groups),
             "owing": self.owing,
             "undelivered": self.undelivered,
             "on_its_way": self.on_its_way or None,
@@ -99,7 +106,6 @@ def foresee(query: Query, settings: RunSettings, folders: CheckpointFolders) -> 
             hint="Name the folder that [run] checkpoint or checkpointLocation names.",
         )
     try:
-        refuse_other_groups(manifest, settings.groups)
         former, changes = former_of(manifest, query)
         if changes:
             spec = spec_of_changed(former, query, settings, manifest)
@@ -138,6 +144,7 @@ def _foreseen(
         plan=plan,
         states=states,
         slots=(manifest.placement.slots, settings.slots),
+        groups=(manifest.placement.groups, settings.groups),
         owing=owing,
         undelivered=len(manifest.undelivered),
         on_its_way="" if track is None else str(track.spec.tree),

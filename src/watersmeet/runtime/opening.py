@@ -31,7 +31,6 @@ from watersmeet.runtime.checkpoint import (
     new_name,
     newest_manifest,
     prepare_to_take,
-    refuse_other_groups,
     retention_changed,
     slots_changed,
     this_run,
@@ -92,6 +91,7 @@ class OpenRun:
     spill: Folder | None = None  # a temporary folder for what a run without a checkpoint spills
     make_spec: MakeSpec | None = None
     asked: AskedPlan | None = None  # what the run is to change to before anything else
+    groups: int | None = None  # that it is to have then
 
     def close(self) -> None:
         self.checkpoint.close()
@@ -109,8 +109,9 @@ def open_run(
 ) -> OpenRun:
     """Begin a run, or go on with the one that `folders` hold. `refuse` raises if the runtime cannot go on with it.
 
-    Results go to `outputs`, where there must be none of another checkpoint. An existing one must be of this query, plan
-    and number of groups; another number of slots changes placement.
+    Results go to `outputs`, where there must be none of another checkpoint. An existing one must be of this query, or
+    of one whose state can serve it. Another number of slots changes placement; another plan, query or number of groups
+    is what the run changes to before anything else.
     """
     outputs = outputs or Outputs()
     _ = outputs.waiting_folders  # raises where an address is not to be reached, before anything is made
@@ -161,7 +162,6 @@ def _take(
         _check_steps(query, settings, first)
         outputs.refuse_results_of_others()
         return FileTable.create(folders.state, first, utc_us), chosen
-    refuse_other_groups(table.manifest, settings.groups)
     refuse(table.manifest)
     former_query, changes = former_of(table.manifest, query)
     if changes:
@@ -215,7 +215,14 @@ def _check_steps(query: Query, settings: RunSettings, manifest: Manifest) -> Non
         spec = spec_of(query, choose_tree(query, asked))
         track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
         manifest = replace(manifest, tracks=(track,))
-    check_steps(settings.memory, lay_out_spec(query, manifest.answering.spec), manifest)
+    check_steps(settings.memory, lay_out_spec(query, manifest.answering.spec), _regrouped(manifest, settings))
+
+
+def _regrouped(manifest: Manifest, settings: RunSettings) -> Manifest:
+    """With the groups that the run will have by its first batch."""
+    if manifest.placement.groups == settings.groups:
+        return manifest
+    return replace(manifest, placement=Placement(settings.slots, settings.groups))
 
 
 def plan_ahead(
@@ -248,7 +255,7 @@ def _opened(
     outputs = outputs.of_checkpoint(checkpoint.manifest.id, checkpoint.manifest.epoch)
     make_spec = Planner(query, settings.plan).spec
     asked = _asked(former, query, settings.plan, manifest)
-    return OpenRun(plan, query, chosen, checkpoint, controller, outputs, spill, make_spec, asked)
+    return OpenRun(plan, query, chosen, checkpoint, controller, outputs, spill, make_spec, asked, settings.groups)
 
 
 def _asked(former: Query, query: Query, settings: PlanSettings, manifest: Manifest) -> AskedPlan | None:
@@ -276,5 +283,5 @@ def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest
             hint="Use another checkpoint folder, or leave these out.",
         )
     track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
-    check_steps(settings.memory, new, replace(manifest, tracks=(track,)))
+    check_steps(settings.memory, new, _regrouped(replace(manifest, tracks=(track,)), settings))
     return spec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -89,7 +90,10 @@ def planning_of(query: Query, settings: PlanSettings, memory: MemorySettings) ->
     """What plans are compared by while a query runs, if they are."""
     if memory.replan.trigger == OFF:
         return Planning()
-    return Planning(settings.statistics or Statistics(), settings.limits, _model(query, silent_note))
+    model = _model(query, silent_note)
+    return Planning(
+        settings.statistics or Statistics(), settings.limits, model, time.thread_time
+    )  # what others do meanwhile is no part of it
 
 
 def _model(query: Query, note: Callable[[str], None]) -> CostModel:

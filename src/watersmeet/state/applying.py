@@ -20,7 +20,7 @@ from watersmeet.model.segments import Segment
 from watersmeet.model.smoothing import find_smoothing
 from watersmeet.state.epochs import CLAIMS_KEPT
 from watersmeet.state.manifest import BatchRecord, Delivery, Manifest, StreamProgress, Withdrawal
-from watersmeet.state.segment_table import SegmentDraft
+from watersmeet.state.segment_table import SegmentDraft, SegmentTable
 from watersmeet.state.updates import (
     AddSegment,
     AdvanceStream,
@@ -39,8 +39,10 @@ from watersmeet.state.updates import (
     ObserveBatch,
     ObserveGroups,
     RecordDecision,
+    Regroup,
     ReleaseGroups,
     Rename,
+    SetLibrary,
     SetNewest,
     SetPlacement,
     SetRetention,
@@ -172,6 +174,13 @@ def _(update: CutRange, draft: Draft) -> None:
 
 
 @apply.register
+def _(update: Regroup, draft: Draft) -> None:
+    draft.segments.replace_all(SegmentTable.of(update.segments))
+    draft.figures = {}  # they are of groups
+    draft.set(placement=update.placement)
+
+
+@apply.register
 def _(update: SetTracks, draft: Draft) -> None:
     draft.set(tracks=update.tracks)
 
@@ -185,6 +194,8 @@ def _(update: SwitchPlan, draft: Draft) -> None:
         draft.segments.reopen(state)
     draft.figures = {name: figures for name, figures in draft.figures.items() if name in update.operators}
     draft.set(tracks=(update.track,), query=update.query or draft.get("query"))
+    if update.query is not None:  # windows and filters are not among the figures that plans are kept with
+        draft.set(library=())
 
 
 @apply.register
@@ -324,3 +335,8 @@ def _(update: RecordDecision, draft: Draft) -> None:
 @apply.register
 def _(update: Learn, draft: Draft) -> None:
     draft.set(learned=update.learned)
+
+
+@apply.register
+def _(update: SetLibrary, draft: Draft) -> None:
+    draft.set(library=update.plans)

@@ -41,10 +41,9 @@ class QueryIdentity:
 class Warming:
     """How far a track that is to take over has come. Rows are told apart by the `delivery` of their segments.
 
-    It has taken in all rows up to `done`, and goes on in rounds: one is over the rows after `done` and up to `start`,
-    which were there when the round began. Of these it has those of groups that begin before `cursor` (of 2**16
-    stretches of the hash), and all of them once `done` has come to `start`. A track that `skips` does without rows up
-    to `start`, and has no rounds.
+    Rows up to `start` were there when it began: those of groups that begin before `cursor` (of 2**16 stretches of the
+    hash) it has taken in, and all of them once `done` has come to `start`; or it does without them, if it `skips` them.
+    Of the rows since it has those up to `done`.
     """
 
     by: str
@@ -60,15 +59,6 @@ class Warming:
     def since(self) -> int:
         """Of rows up to here nothing is taken in."""
         return self.start if self.skips else -1
-
-    @property
-    def in_round(self) -> bool:
-        return self.done < self.start
-
-    @property
-    def share(self) -> float:
-        """Of the rows that were there when the track began, what is taken in: those of its first round."""
-        return self.cursor / 2**16 if self.in_round and self.done < 0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -234,12 +224,22 @@ class Learned:
     expected: tuple[OperatorName, float] | None = None  # results of the merges that are under way
     look: Mapping[str, Any] | None = None  # what the last look at the plan found
     review: Mapping[str, Any] | None = None  # what was expected of a plan that was changed since
-    rows_a_second: float = 0.0  # that changes of the plan have taken in; 0: none yet
+    roads: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # what changes of the plan took, by way
+    recent: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # figures after each of the last batches
+    search_seconds: float = 0.0  # that a full search for a plan takes; 0: none was timed yet
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learned:
         expected = data["expected"]
-        return cls(**{**data, "expected": None if expected is None else (expected[0], expected[1])})
+        known = {entry.name for entry in fields(cls)}  # a rate that changes of the plan had is not kept any more
+        return cls(
+            **{
+                **{name: value for name, value in data.items() if name in known},
+                "expected": None if expected is None else (expected[0], expected[1]),
+                "roads": {name: (took[0], took[1]) for name, took in data.get("roads", {}).items()},
+                "recent": {name: tuple(series) for name, series in data.get("recent", {}).items()},
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -270,6 +270,7 @@ class Manifest:
     rows_ahead: int = 0
     undone: tuple[tuple[int, int], ...] = ()  # the first and last of versions that a rollback went back behind
     withdrawals: tuple[Withdrawal, ...] = ()  # not known to be done, the oldest first
+    library: tuple[Mapping[str, Any], ...] = ()  # plans that served well, and under which figures
 
     @property
     def epoch(self) -> int:
@@ -350,6 +351,7 @@ class Manifest:
             "kept_from": self.kept_from,
             "undone": [list(entry) for entry in self.undone],
             "withdrawals": [_flat(entry) for entry in self.withdrawals],
+            "library": list(self.library),
         }
 
     @classmethod
@@ -382,6 +384,7 @@ class Manifest:
             rows_ahead=data.get("rows_ahead", 0),
             undone=tuple((first, last) for first, last in data.get("undone", ())),
             withdrawals=tuple(map(Withdrawal.from_json, data.get("withdrawals", ()))),
+            library=tuple(data.get("library", ())),
         )
 
 

@@ -119,6 +119,18 @@ class CutRange:
 
 
 @dataclass(frozen=True)
+class Regroup:
+    """There are other groups from now on, and nothing is owed: these are all segments, described by them."""
+
+    placement: Placement
+    segments: tuple[Segment, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Regroup:
+        return cls(Placement.from_json(data["placement"]), tuple(map(Segment.from_json, data["segments"])))
+
+
+@dataclass(frozen=True)
 class SetTracks:
     """The plans at work."""
 
@@ -339,6 +351,17 @@ class Learn:
 
 
 @dataclass(frozen=True)
+class SetLibrary:
+    """The plans that served well, and the figures that they did so under. Apart from `Learn`, which every batch has."""
+
+    plans: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SetLibrary:
+        return cls(tuple(data["plans"]))
+
+
+@dataclass(frozen=True)
 class ObserveBatch:
     """What a batch says about rates and selectivities; earlier ones fade."""
 
@@ -378,6 +401,7 @@ UPDATES: tuple[type[Update], ...] = (
     GoBack,
     MarkWithdrawn,
     CutRange,
+    Regroup,
     SetTracks,
     SwitchPlan,
     Rename,
@@ -395,6 +419,7 @@ UPDATES: tuple[type[Update], ...] = (
     ObserveGroups,
     RecordDecision,
     Learn,
+    SetLibrary,
 )
 _BY_NAME = {kind.__name__: kind for kind in UPDATES}
 

@@ -1,31 +1,57 @@
-"""Changes the plan where that pays: looks from time to time, asks the optimiser if there is reason to, and compares.
+"""Changes the plan where that pays: looks from time to time, asks for a better one if there is reason to, and compares.
+
+Who is asked: first the library, for a plan that served well under figures like these. Then the optimiser, whose search
+may take `quota` of the time from one look to the next; where it would take longer, for what a quick search finds.
 
 The gain is the CPU that the best plan saves, over the time that the figures are expected to stay as they are: as long
 again as they have been so, or as they did on average, and at least until the next look. The price is what the road
-takes: the rows that are to be taken in, by what earlier changes really took for a row, or, for a parallel track, the
-second plan for a window. A plan is changed if the gain is above the price, and `LEAST` of what the plan costs now; or
-if the plan does not fit the limits any more, and another does. Probe orders alone cost next to nothing to change.
-
-A better plan that does not pay yet is thought of at the next look again: figures that have lasted longer by then are
-expected to last longer, and nothing else need have changed.
+takes: by the model, the rows that are to be taken in, or, for a parallel track, the second plan for a window; corrected
+by what earlier changes really took. A plan is changed if the gain is above the price, and `LEAST` of what the plan
+costs now; or if the plan does not fit the limits any more, and another does. Probe orders alone cost next to nothing to
+change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from watersmeet.adapt.decisions import ChangePlan, Decision, LookAtPlan, MigrationAbandoned, ReviewPlan
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.migrate import find_road
-from watersmeet.adapt.policies.replan.looks import Look, figures_of
-from watersmeet.adapt.policies.replan.triggers import TRIGGERS
+from watersmeet.adapt.policies.migrate.road import corrected
+from watersmeet.adapt.policies.replan.library import (
+    Library,
+    Served,
+    forget,
+    library_json,
+    nearest,
+    read_library,
+    remember,
+)
+from watersmeet.adapt.policies.replan.looks import Look
+from watersmeet.adapt.policies.replan.triggers import TRIGGERS, Signs
 from watersmeet.adapt.settings import ReplanSettings
 from watersmeet.model.statistics import FADE
-from watersmeet.optimize.reconsider import Comparison
+from watersmeet.optimize.cost import price_text
+from watersmeet.optimize.reconsider import EFFORT_SECONDS, Comparison, guess_seconds
 
 LEAST = 0.1
+FURTHEST = 0.4  # that figures of the library may be from those that there are
+ALWAYS_SECONDS = 0.02  # that a search may take however short batches are, unless there are to be none
+DOUBT = 0.9  # what is left of what a search is thought to take, each time that none is made for it
+SEARCH, QUICK_SEARCH, LIBRARY = "search", "quick search", "library"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was found, by whom, a word about that for people, and what a full search is thought to take from now on."""
+
+    found: Comparison
+    by: str
+    word: str = ""
+    search_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -36,42 +62,83 @@ class ReplanWorthwhile:
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PLANS})
 
+    @property
+    def _alike(self) -> float:
+        """Figures that differ by less are the same ones."""
+        return max(self.settings.threshold, LEAST)
+
+    @property
+    def _near(self) -> float:
+        """What a plan has served under that differs by less tells of these figures too, however high the threshold."""
+        return min(self._alike, FURTHEST)
+
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         before = Look.from_json(outlook.learned.look)
         batch = outlook.next_batch
         waits = batch if before is None else batch - before.batch
         if waits < self.settings.every or outlook.migrating or outlook.measured.seconds <= 0:
             return
-        now = Look(batch, figures_of(outlook.measured), outlook.state_bytes, outlook.owing, 0)
+        now = Look(batch, outlook.plan_figures, 0)
         if before is not None:
-            now = now.after(before, max(self.settings.threshold, LEAST))
+            now = now.after(before, self._alike)
+        library = known = read_library(outlook.library)
         reviews = list(self._review(outlook))
         yield from reviews
-        why = self._why(before, now)
-        if why is not None and not _tried(outlook):
-            if (found := self._worthwhile(outlook, now, why)) is not None:
-                yield found
-            now = replace(now, waits=found is None and _saves(outlook.comparison))
-        # What the optimiser was asked with is what the next look compares with.
-        look = now.to_json() if why is not None or before is None else _with_figures(now, before.figures)
-        yield LookAtPlan(look, bool(reviews))
+        for review in reviews:
+            library = self._with_review(library, review, now)
+        why = self._why(outlook, before, now)
+        answer = None if why is None or _tried(outlook) else self._ask(outlook, now, library)
+        if answer is not None and why is not None:
+            if (decided := self._worthwhile(outlook, now, why, answer)) is not None:
+                yield decided
+            elif answer.by != LIBRARY and answer.found.saved < LEAST * answer.found.standing.cost.cpu:
+                library = remember(library, self._served(outlook, now), self._near)
+        yield LookAtPlan(
+            (now if why is None else replace(now, asked=now.figures)).to_json(),
+            bool(reviews),
+            None if library == known else library_json(library),
+            None if answer is None else answer.search_seconds,
+        )
 
-    def _why(self, before: Look | None, now: Look) -> str | None:
+    def _why(self, outlook: Outlook, before: Look | None, now: Look) -> str | None:
         if before is None:
             return "a first look at what was measured"
-        why = TRIGGERS[self.settings.trigger](self.settings, before, now, self.budget_bytes)
-        return "what did not pay before" if why is None and before.waits else why
+        signs = Signs(self.settings, before, now, outlook.learned.recent, self.budget_bytes)
+        return TRIGGERS[self.settings.trigger](signs)
 
-    def _worthwhile(self, outlook: Outlook, now: Look, why: str) -> ChangePlan | None:
-        found = outlook.comparison
+    # --- who is asked ------------------------------------------------------------------------------------------------
+
+    def _ask(self, outlook: Outlook, now: Look, library: Library) -> Answer | None:
+        standing = outlook.standing
+        for distance, served in nearest(library, now.figures, self._near):
+            plan = standing if served.plan == outlook.tree else outlook.price(served.plan)
+            if plan is not None and plan.qualifies:
+                word = f"which served well under figures like these ({distance:.0%} apart)"
+                return Answer(Comparison(standing, plan), LIBRARY, word)
+        if not self.settings.quota:
+            return None
+        between = self.settings.every * outlook.learned.batch_seconds
+        allowed = max(ALWAYS_SECONDS, self.settings.quota * between)
+        expected = outlook.learned.search_seconds or guess_seconds(outlook.plan.query)
+        if expected <= allowed:
+            best, took = outlook.search()
+            return Answer(Comparison(standing, best), SEARCH, "", took or None)
+        best, _ = outlook.search(int(allowed / EFFORT_SECONDS))
+        word = f"by a quick search, as a full one takes {expected:.2g} s and the quota is {allowed:.2g} s"
+        return Answer(Comparison(standing, best), QUICK_SEARCH, word, expected * DOUBT)
+
+    # --- whether it pays ---------------------------------------------------------------------------------------------
+
+    def _worthwhile(self, outlook: Outlook, now: Look, why: str, answer: Answer) -> ChangePlan | None:
+        found = answer.found
         if find_road(self.settings.by).refuse(outlook.plan.query) is not None and not found.same:
             return None
         saved, standing = found.saved, found.standing.cost.cpu
         needed = not found.standing.qualifies and found.best.qualifies
-        if not needed and not _saves(found):
+        if not needed and saved < LEAST * standing:
             return None
         life = max(self.settings.every, now.life) * outlook.measured.seconds * (1 - FADE)
-        price = self._price(outlook, found)
+        model, price = self._price(outlook, found)
         if not needed and saved * life < price:
             return None
         figures = {
@@ -80,41 +147,56 @@ class ReplanWorthwhile:
             "memory": found.standing.cost.memory,
             "memory_predicted": found.best.cost.memory,
             "life_seconds": life,
+            "price_by_model": model,
             "price_seconds": price,
             "batch_seconds": outlook.learned.batch_seconds,
         }
-        reason = (
-            f"{why}: it costs {standing:.3g} cores, and {found.best.tree} would cost {found.best.cost.cpu:.3g}; "
-            f"that saves {saved * life:.3g} s in the {life:.3g} s expected, and takes {price:.3g} s to change"
-        )
-        return ChangePlan(str(found.best.tree), self.settings.by, now.batch, reason, figures)
+        word = f", {answer.word}," if answer.word else ""
+        if needed:
+            now_costs, then_costs = (price_text(p.cost.cpu, p.cost.memory) for p in (found.standing, found.best))
+            reason = (
+                f"{why}: it comes to {now_costs}, beyond the limits, and {found.best.tree}{word} to {then_costs}; "
+                f"it takes {price:.3g} s to change"
+            )
+        else:
+            reason = (
+                f"{why}: it costs {standing:.3g} cores, and {found.best.tree}{word} would cost "
+                f"{found.best.cost.cpu:.3g}; that saves {saved * life:.3g} s in the {life:.3g} s expected, "
+                f"and takes {price:.3g} s to change"
+            )
+        return ChangePlan(str(found.best.tree), self.settings.by, now.batch, reason, figures, answer.by)
 
-    def _price(self, outlook: Outlook, found: Comparison) -> float:
-        """Seconds of CPU that the road is expected to take."""
+    def _price(self, outlook: Outlook, found: Comparison) -> tuple[float, float]:
+        """Seconds that the road is expected to take, by the model alone and by what earlier changes took."""
         if found.same:
-            return 0.0
+            return 0.0, 0.0
         road = find_road(self.settings.by)
-        return road.price(
-            outlook.input_rows, outlook.learned.rows_a_second, outlook.window_seconds, found.best.cost.cpu
-        )
+        model = road.price(outlook.input_rows, outlook.window_seconds, found.best.cost.cpu)
+        return model, corrected(outlook.learned.roads, road.name, model)
+
+    # --- how it turned out -------------------------------------------------------------------------------------------
 
     def _review(self, outlook: Outlook) -> Iterator[ReviewPlan]:
         """How a change of the plan turned out, at the first look after it."""
         told = outlook.learned.review
         if told is not None and outlook.next_batch - told["batch"] >= self.settings.every:
-            cpu = outlook.comparison.standing.cost.cpu
-            figures = {**told, "cpu_found": cpu, "batch_seconds_found": outlook.learned.batch_seconds}
+            cpu, seconds = outlook.standing.cost.cpu, outlook.learned.batch_seconds
+            figures = {**told, "cpu_found": cpu, "batch_seconds_found": seconds}
             reason = f"{told['cpu']:.3g} cores before, {told['cpu_predicted']:.3g} predicted, {cpu:.3g} by now"
+            if "price_seconds" in told and "price_found" in told:
+                reason += f"; the change was to take {told['price_seconds']:.3g} s, and took {told['price_found']:.3g}"
             yield ReviewPlan(outlook.tree, reason, figures)
 
+    def _with_review(self, library: Library, review: ReviewPlan, now: Look) -> Library:
+        """A plan whose cost came nearer to what was predicted than to what there was has served well."""
+        told = review.figures
+        cpu = told["cpu_found"]
+        if cpu <= (told["cpu"] + told["cpu_predicted"]) / 2:
+            return remember(library, Served(review.plan, now.figures, cpu, now.batch), self._near)
+        return forget(library, review.plan, now.figures, self._near)
 
-def _saves(found: Comparison) -> bool:
-    """Whether the best plan is better by enough to think of it."""
-    return found.saved >= LEAST * found.standing.cost.cpu
-
-
-def _with_figures(now: Look, figures: Mapping[str, float]) -> dict[str, Any]:
-    return {**now.to_json(), "figures": figures}
+    def _served(self, outlook: Outlook, now: Look) -> Served:
+        return Served(outlook.tree, now.figures, outlook.standing.cost.cpu, now.batch)
 
 
 def _tried(outlook: Outlook) -> bool:

@@ -80,6 +80,9 @@ def _show(manifest: Manifest, console: Console) -> None:
     if manifest.measured.seconds > 0:
         console.print("\nmeasured (of event time; recent batches weigh more)")
         console.print(Text("\n".join(f"  {line}" for line in measured_lines(manifest.measured))))
+    if manifest.library:
+        console.print("\nplans that served well")
+        console.print(Text("\n".join(_library_lines(manifest))))
     if manifest.decisions:
         console.print("\ndecisions")
         console.print(Text("\n".join(_decision_lines(manifest))))
@@ -144,6 +147,14 @@ def _state_cells(name: str, held: Sequence[Segment]) -> tuple[str, ...]:
 
 def _decision_lines(manifest: Manifest) -> list[str]:
     return [f"  version {entry.get('version', 0)}: {decision_text(entry)}" for entry in manifest.decisions]
+
+
+def _library_lines(manifest: Manifest) -> list[str]:
+    return [
+        f"  {entry['plan']} at batch {entry['batch']}, for {entry['cpu']:.3g} cores, with "
+        + ", ".join(f"{name} {value:.3g}" for name, value in entry["figures"].items())
+        for entry in manifest.library
+    ]
 
 
 def _segment_cells(segment: Segment) -> tuple[str, ...]:

@@ -7,11 +7,10 @@ committed and delivered as on Spark; without one the state is in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -39,8 +38,6 @@ from watersmeet.state.segment_files import FileSegments, Segments
 from watersmeet.state.syncing import sync_files
 
 SourceBatches = Mapping[str, SourceBatch]  # by stream
-Item = TypeVar("Item")
-Done = TypeVar("Done")
 
 
 class LocalExecutor:
@@ -87,7 +84,7 @@ class LocalExecutor:
     def make_states(self, seeding: Seeding) -> list[TaskReport]:
         with closing(Spool(self._spool_folder)) as spool:
             arrived = _nothing_arrived(seeding.plan, seeding.placement.slots)
-            for sent in self._side_by_side(lambda piece: self._seed(seeding, piece, spool), seeding.pieces):
+            for sent in self._threads.map(lambda piece: self._seed(seeding, piece, spool), seeding.pieces):
                 for slot, port, rows in sent:
                     arrived[seeding.plan.port_stage[port], slot].rows.setdefault(port, []).append(rows)
             tasks = self._run_waves(seeding, arrived, spool)
@@ -122,8 +119,7 @@ class LocalExecutor:
     ) -> list[StreamReport]:
         faults.reach("before-prepare")
         streams = []
-        prepared = self._side_by_side(lambda name: self._prepare(context, name, source[name], spool), source)
-        for report, pieces in prepared:
+        for report, pieces in self._threads.map(lambda name: self._prepare(context, name, source[name], spool), source):
             streams.append(report)
             for slot, port, rows in pieces:
                 arrived[context.port_stage[port], slot].rows.setdefault(port, []).append(rows)
@@ -167,14 +163,7 @@ class LocalExecutor:
             stage, slot = task
             return run_stage(contexts[stage], slot, arrived.pop(task), self._segments, self._results, spool)
 
-        return self._side_by_side(work, tasks)
-
-    def _side_by_side(self, work: Callable[[Item], Done], items: Iterable[Item]) -> list[Done]:
-        """What comes of each. One that fails is raised when no other is at work any more: they write files."""
-        futures = [self._threads.submit(work, item) for item in items]
-        _, waiting = wait(futures, return_when=FIRST_EXCEPTION)
-        wait([future for future in waiting if not future.cancel()])
-        return [future.result() for future in sorted(futures, key=lambda future: future.cancelled())]
+        return list(self._threads.map(work, tasks))
 
 
 def _nothing_arrived(plan: PhysicalPlan, slots: int) -> dict[tuple[int, int], Arrived]:

@@ -61,6 +61,7 @@ def run_job(
             gatherer=None if sink.deliver_every is None else Gatherer(outputs, sink.deliver_every),
             make_spec=run.make_spec,
             asked=run.asked,
+            groups=run.groups,
         )
         try:
             for _ in local.batches(sources, job.run.trigger, stopped, drain):

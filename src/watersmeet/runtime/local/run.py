@@ -40,6 +40,7 @@ class LocalRun:
         gatherer: Gatherer | None = None,
         make_spec: MakeSpec | None = None,
         asked: AskedPlan | None = None,
+        groups: int | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         controller = controller or Controller(plan, memory)
@@ -56,6 +57,7 @@ class LocalRun:
             gatherer,
             make_spec,
             asked,
+            groups=groups,
         )
 
     @property

@@ -40,7 +40,6 @@ from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
 
 IDLE_SECONDS = 1.0  # without a batch, after which merges may use the time
-MIGRATING_SECONDS = 0.1  # after which steps to another plan may: they are short, and fewer are left for before batches
 PROGRESS_KEPT = 100
 
 BatchFunction = Callable[[DataFrame, int], None]
@@ -76,6 +75,8 @@ class SparkRun:
             gatherer=gatherer,
             make_spec=opened.make_spec,
             asked=opened.asked,
+            groups=opened.groups,
+            find_backlogs=lambda: backlogs(self._progress_of_spark(), opened.plan.streams),
         )
         self._progress: deque[Event] = deque(maxlen=PROGRESS_KEPT)
         self._error: BaseException | None = None
@@ -146,8 +147,6 @@ class SparkRun:
 
     def _tell(self, event: Event) -> None:
         if event["event"] in ("batch", "merge"):
-            for name, backlog in backlogs(self._progress_of_spark(), self._opened.plan.streams).items():
-                event["streams"][name]["backlog"] = backlog
             self._progress.append(event)
         self._report(event)
 
@@ -191,14 +190,13 @@ class SparkRun:
     def _go_along(self) -> None:
         """Wait for the end of Spark's query; merge while it has nothing to do."""
         while True:
-            wait = MIGRATING_SECONDS if self._driver.migrating else IDLE_SECONDS
             try:
-                if self._streaming.awaitTermination(wait):  # type: ignore[arg-type]
+                if self._streaming.awaitTermination(IDLE_SECONDS):  # type: ignore[arg-type]
                     return
             except StreamingQueryException as error:
                 self._note(error)
                 return
-            idle = time.perf_counter() - self._driver.last_work >= wait
+            idle = time.perf_counter() - self._driver.last_work >= IDLE_SECONDS
             if idle and self._driver.turn.acquire(blocking=False):
                 try:
                     if self._opened.controller.watched or self._driver.migrating:

@@ -45,6 +45,7 @@ OPTIONS = (
     "replan",
     "replanEvery",
     "replanThreshold",
+    "replanQuota",
     "migrate",
     "cores",
     "slots",
@@ -285,6 +286,7 @@ class StreamWriter:
             self._whole("replanEvery", given.every),
             self._share("replanThreshold", given.threshold),
             options.get("migrate", given.by),
+            self._share("replanQuota", given.quota),
         )
 
     def _share(self, name: str, default: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from watersmeet.adapt.policies.migrate.road import Standing, Step, TakeOver, seconds_for
+from watersmeet.adapt.policies.migrate.road import FIRST_RATE, Standing, Step, TakeOver
 from watersmeet.plan.query import Query
 from watersmeet.state.manifest import Warming
 
@@ -26,5 +26,5 @@ class MovingState:
     def next(self, standing: Standing) -> Step:
         return TakeOver()
 
-    def price(self, rows: int, rows_a_second: float, window_seconds: float | None, cpu: float) -> float:
-        return seconds_for(rows, rows_a_second)
+    def price(self, rows: int, window_seconds: float | None, cpu: float) -> float:
+        return rows / FIRST_RATE

@@ -41,5 +41,5 @@ class ParallelTrack:
         silent = f", which stream {standing.waits_for} holds back" if standing.waits_for else ""
         return Wait(f"{standing.old_rows:,} rows from before it began have not expired{silent}")
 
-    def price(self, rows: int, rows_a_second: float, window_seconds: float | None, cpu: float) -> float:
+    def price(self, rows: int, window_seconds: float | None, cpu: float) -> float:
         return math.inf if window_seconds is None else window_seconds * cpu

@@ -6,6 +6,8 @@ commits. The new track stays silent until it takes over, by whichever road: the 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -17,7 +19,7 @@ FULL = 1 << 16  # stretches of the hash, that a cursor counts
 
 @dataclass(frozen=True)
 class Advance:
-    """Take in rows up to the delivery `upto`; with `cursor`, a round of them, in groups up to that."""
+    """Take in rows up to the delivery `upto`; with `cursor`, such as were there at the start, in groups up to it."""
 
     upto: int
     cursor: int | None = None
@@ -40,25 +42,16 @@ Step = Advance | TakeOver | Wait
 
 @dataclass(frozen=True)
 class Standing:
-    """What a road sees. Rows count as far as they are still needed."""
+    """What a road sees. `came` has how many rows came with each delivery since the start, as far as these are kept."""
 
     warming: Warming
     now: int  # the delivery that the answering track has come to
-    old_rows: int  # of the round under way, all groups together; for a track that does without them, from before it
-    new_rows: int = 0  # since
-    batch_rows: int = 0  # of these, such as came with the last batch
+    old_rows: int  # that were there when it began, and are still needed
+    came: Sequence[tuple[int, int]] = ()
     batch_seconds: float = 1.0  # that the last batch took
-    silent_seconds: float | None = None  # that the sources have been silent; None: a batch is next
+    idle: bool = False  # the sources are silent
     waits_for: str = ""  # the stream that holds back the end of rows from before the start
     taken: int = 0  # rows that were taken in since the last batch
-    rows_a_second: float = 0.0  # that the last step took in; 0: there was none
-    at_once: bool = False  # rows from before can be taken in only all together
-
-    @property
-    def left(self) -> int:
-        """Rows that are not taken in, of the round under way."""
-        seen = self.warming
-        return self.old_rows * (FULL - seen.cursor) // FULL if seen.in_round else 0
 
 
 class Road(Protocol):
@@ -72,18 +65,42 @@ class Road(Protocol):
 
     def next(self, standing: Standing) -> Step: ...
 
-    def price(self, rows: int, rows_a_second: float, window_seconds: float | None, cpu: float) -> float:
-        """Seconds of CPU that it is expected to take, for so many rows of state, and a new plan that takes `cpu`.
+    def price(self, rows: int, window_seconds: float | None, cpu: float) -> float:
+        """Seconds that it takes by the model, for so many rows of state, and a new plan that takes `cpu` cores.
 
-        `rows_a_second` is what earlier changes have come to; 0 before there was one.
+        What earlier changes really took corrects it: see `corrected`.
         """
 
 
-# Rows a second of CPU that are expected to be taken in before anything is measured. A chain of four streams whose
-# joined states are all made anew took in 0.7 to 2.5 million (`benchmarks/migration`, the gaps on the local runtime).
-FIRST_RATE = 500_000
+FIRST_RATE = 200_000  # rows a second that the model takes to be taken in
+TELLING_SECONDS = 0.1  # by the model: what is shorter tells what a change takes at least, and what is longer its rate
+FURTHEST = 100.0  # that one change can put what is learned off by
+
+Took = Mapping[str, tuple[float, float]]  # by road: seconds that a change takes at least, and times the model beside
 
 
-def seconds_for(rows: int, rows_a_second: float) -> float:
-    """To take in so many rows."""
-    return rows / (rows_a_second or FIRST_RATE)
+def corrected(took: Took, name: str, model: float) -> float:
+    """Seconds that a road is expected to take, by the model and by what earlier changes took.
+
+    A road that was not taken yet goes by the others: the machine and the rows are the same.
+
+    >>> corrected({}, "seeded", 2.0), corrected({"seeded": (0.5, 3.0)}, "seeded", 2.0)
+    (2.0, 6.5)
+    """
+    known = [took[name]] if name in took else list(took.values()) or [(0.0, 1.0)]
+    return sum(least + times * model for least, times in known) / len(known)
+
+
+def learn_road(took: Took, name: str, model: float, seconds: float) -> Took:
+    """With one more change by a road, that was to take `model` and took `seconds`. Earlier ones count as much again.
+
+    >>> learn_road({}, "seeded", 2.0, 6.0), learn_road({"seeded": (0.0, 1.0)}, "seeded", 0.01, 0.5)
+    ({'seeded': (0.0, 3.0)}, {'seeded': (0.25, 1.0)})
+    """
+    if not (seconds > 0 and math.isfinite(model)):
+        return took
+    least, times = took.get(name, (0.0, 0.0))
+    if model < TELLING_SECONDS:
+        return {**took, name: ((least + seconds) / 2 if name in took else seconds, times or 1.0)}
+    found = min(max((seconds - least) / model, 1 / FURTHEST), FURTHEST)
+    return {**took, name: (least, (times + found) / 2 if name in took else found)}

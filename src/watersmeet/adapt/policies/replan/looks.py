@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
-
-from watersmeet.model.statistics import Measured
 
 FAINT = 1e-12
 
 
 @dataclass(frozen=True)
 class Look:
-    """After which batch, the figures that plans are chosen by, what the state took, and since when they are like that.
+    """After which batch, the figures that plans are chosen by, and since when they are like that.
 
     `since` is the batch at which figures were last found to have changed by more than the threshold; `changes` counts
-    how often they did, what goes on from look to look as one. `waits`: another plan was found to be better, and not to
-    be worth what it takes to change over, yet.
+    how often they did. What goes on from look to look, away from the figures that it began with (`origin`), is one
+    change; what turns back is another. `asked` are the figures that somebody was last asked for a better plan with.
     """
 
     batch: int
     figures: Mapping[str, float]
-    state_bytes: int
-    owed: int  # groups that owe results
     since: int
     changes: int = 0
-    waits: bool = False
+    asked: Mapping[str, float] = field(default_factory=dict)
+    origin: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def life(self) -> float:
@@ -36,27 +33,23 @@ class Look:
     def after(self, before: Look, threshold: float) -> Look:
         """This look, with what is known of those before it."""
         if change(before.figures, self.figures) < threshold:
-            return replace(self, since=before.since, changes=before.changes)
-        goes_on = before.changes > 0 and before.since == before.batch
-        return replace(self, since=self.batch, changes=before.changes + (not goes_on))
+            return replace(self, since=before.since, changes=before.changes, asked=before.asked)
+        away = change(before.origin, self.figures) >= change(before.origin, before.figures)
+        goes_on = before.changes > 0 and before.since == before.batch and away
+        origin = before.origin if goes_on else before.figures
+        changes = before.changes + (not goes_on)
+        return replace(self, since=self.batch, changes=changes, asked=before.asked, origin=origin)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any] | None) -> Look | None:
-        return None if data is None else cls(**data)
-
-
-def figures_of(measured: Measured) -> dict[str, float]:
-    """Rates by input, and selectivities by pair of inputs, as far as they were measured.
-
-    >>> figures_of(Measured(2.0, {"A": 10.0}))
-    {'A': 5.0}
-    """
-    rates = {alias: measured.rate(alias) or 0.0 for alias in measured.rows}
-    pairs = {f"{'+'.join(p.left)} {'+'.join(p.right)}": p.selectivity for p in measured.pairs}
-    return {**rates, **{name: share for name, share in pairs.items() if share is not None}}
+        if data is None:
+            return None
+        known = {entry.name for entry in fields(cls)}
+        found = {name: value for name, value in data.items() if name in known}
+        return cls(**{"asked": data["figures"], **found})  # earlier looks did not tell the two apart
 
 
 def change(before: Mapping[str, float], after: Mapping[str, float]) -> float:
