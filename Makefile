@@ -24,7 +24,7 @@ CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 # As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
-EXPERIMENTS ?= plans spill early
+EXPERIMENTS ?= plans spill early migration
 EXPERIMENT_ARGS ?=
 
 SOURCES := src tests benchmarks experiments chaos
@@ -33,7 +33,7 @@ PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot test-two-drivers chaos lint fmt golden bench experiments clean
+.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot test-two-drivers chaos lint fmt golden bench bench-migration experiments clean
 
 ##@ Start here
 help: ## Print this list
@@ -97,6 +97,9 @@ golden: $(STAMP) ## Rewrite tests/golden; look at the diff before you commit it
 ##@ Measure
 bench: setup ## Rows a second, against Spark's own joins and against no join at all (BENCH_ARGS)
 	$(BIN)/python -m benchmarks.throughput $(BENCH_ARGS)
+
+bench-migration: setup ## What changes of the plan cost and gain, against no change and against a replay (BENCH_ARGS)
+	$(BIN)/python -m benchmarks.migration $(BENCH_ARGS)
 
 experiments: $(STAMP) ## Published experiments, each a page in bench-data/experiments (EXPERIMENTS, EXPERIMENT_ARGS)
 	@for name in $(EXPERIMENTS); do \

@@ -19,6 +19,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -79,15 +80,15 @@ def run(source: Path, runtime: str, durability: str, folder: Path) -> dict[str, 
     return events[-1]
 
 
-def run_job(job: Job, report: Any) -> None:
+def run_job(job: Job, report: Any, stopped: Callable[[], bool] = lambda: False) -> None:
     if job.run.runtime == "spark":
         from watersmeet.runtime.spark.job import run_job as run_on_spark
 
-        run_on_spark(job, report)
+        run_on_spark(job, report, stopped)
     else:
         from watersmeet.runtime.local.job import run_job as run_here
 
-        run_here(job, report)
+        run_here(job, report, stopped)
 
 
 def job_of(source: Path, runtime: str, durability: str, home: Path) -> Job:

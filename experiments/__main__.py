@@ -3,6 +3,7 @@
     python -m experiments plans [--out FOLDER] [--set 1,2,..] [--seconds N] [--clock wall|cpu] [--json]
     python -m experiments early [--out FOLDER] [--quick] [--json]
     python -m experiments spill [--out FOLDER] [--quick] [--json]
+    python -m experiments migration [--out FOLDER] [--quick] [--json]
 
 One sub-command an experiment, from `EXPERIMENTS`. Progress goes to stderr; stdout has the closing table and the path of
 the page or, with `--json`, one JSON object with every figure of the table. Errors and exit codes are as `watersmeet`
@@ -20,12 +21,25 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments import early, early_claims, early_page, early_runs, spill_page
+from experiments import (
+    early,
+    early_claims,
+    early_page,
+    early_runs,
+    migration,
+    migration_claims,
+    migration_page,
+    migration_runs,
+    spill_page,
+)
+from experiments.banded import bind_query
+from experiments.claims import COLUMNS as CLAIM_COLUMNS
+from experiments.claims import terminal_rows as terminal_rows_of
 from experiments.figures import require_matplotlib
 from experiments.paced import CpuClock
 from experiments.page import write_page
 from experiments.plan_runs import run_sets
-from experiments.plans import SETTINGS, Setting, bind_query
+from experiments.plans import SETTINGS, Setting
 from experiments.plans_page import TERMINAL_COLUMNS, make_page, terminal_rows
 from experiments.spill import FULL as FULL_SPILL
 from experiments.spill import QUICK as QUICK_SPILL
@@ -133,7 +147,7 @@ def _run_early(args: argparse.Namespace) -> int:
         print(json.dumps({"page": str(page), "claims": claims, "runs": runs}))
         return 0
     console = output_console()
-    console.print(make_table(early_page.TERMINAL_COLUMNS, early_page.terminal_rows(plan, outcomes)))
+    console.print(make_table(CLAIM_COLUMNS, early_page.terminal_rows(plan, outcomes)))
     console.print(f"the page is {page}")
     return 0
 
@@ -159,6 +173,34 @@ def _run_spill(args: argparse.Namespace) -> int:
     console.print(make_table(spill_page.TERMINAL_COLUMNS, spill_page.terminal_rows(claims)))
     alike = sum(claim.came_out == "yes" for claim in claims)
     console.print(f"{alike} of {len(claims)} claims of the papers came out; the page is {page}")
+    return 0
+
+
+def _add_migration_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        default="experiment-migration",
+        metavar="FOLDER",
+        help="where the page goes (default experiment-migration)",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer settings and shorter runs, to try")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
+
+
+def _run_migration(args: argparse.Namespace) -> int:
+    folder = _folder(args.out)
+    require_matplotlib()
+    prices = machine_costs(_say)
+    findings = migration_runs.run_all(migration.QUICK if args.quick else migration.FULL, prices, _say)
+    page = write_page(migration_page.make_page(findings, _machine()), folder, "migration")
+    claims = migration_claims.check_claims(findings)
+    if args.json:
+        print(json.dumps({"page": str(page), "claims": [asdict(claim) for claim in claims], **findings.to_json()}))
+        return 0
+    console = output_console()
+    console.print(make_table(CLAIM_COLUMNS, terminal_rows_of(claims)))
+    alike = sum(claim.holds is True for claim in claims)
+    console.print(f"{alike} of {len(claims)} claims came out; the page is {page}")
     return 0
 
 
@@ -216,6 +258,12 @@ EXPERIMENTS = (
         "which groups to spill when memory is short (figures 16 to 20 of [Liu06], 9 to 12 of [Liu05])",
         _add_spill_arguments,
         _run_spill,
+    ),
+    Experiment(
+        "migration",
+        "how long it takes to change a plan, and what it gains (figures 16.1 to 16.13 of [Zhu06])",
+        _add_migration_arguments,
+        _run_migration,
     ),
 )
 

@@ -7,9 +7,9 @@ and few figures. "Ahead by x" compares results at the end of the input. Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from experiments.claims import Claim
 from experiments.early import (
     AGF,
     AGF_SM,
@@ -29,17 +29,6 @@ from experiments.early_runs import Outcomes, lead
 STABLE = 0.25  # what may lie between the most and the fewest results of a method that is "stable"
 ENOUGH = 100  # results to compare methods by
 ALIKE = 0.30  # how far apart methods may be that do "relatively similar"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """`holds` is None where the runs cannot tell."""
-
-    figure: str
-    paper: str
-    measured: str
-    holds: bool | None
-    why: str = ""  # it does not come out, or not for the paper's reason
 
 
 def check_claims(plan: Plan, outcomes: Outcomes) -> tuple[Claim, ...]:

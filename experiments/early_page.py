@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from experiments import claims
 from experiments.early import (
     AGF,
     AGF_SM,
@@ -24,18 +25,16 @@ from experiments.early import (
     Setting,
     query_text,
 )
-from experiments.early_claims import Claim, check_claims
+from experiments.early_claims import check_claims
 from experiments.early_runs import Outcome, Outcomes
 from experiments.figures import Chart, Line, draw
 from experiments.page import (
     Block,
-    Cell,
     Code,
     Columns,
     Figure,
     Figures,
     Heading,
-    Marked,
     Page,
     Paragraph,
     Table,
@@ -58,19 +57,23 @@ SEPARATE = (
     "separate runs of the full setting, with other seeds or with a rule changed to see what it does; they are not made "
     "anew with the page. The setting with one key was added after flushing alone had not come out, to find out why."
 )
+CAPTION = (
+    "What the paper says, and what was measured. SM is the state manager. Results, and leads in results, are at the "
+    "end of the input."
+)
 FEW = 10.0  # results that a scale reaches at least, so that none looks like none
 SMOOTHING_NAMES = tuple(method.smoothing for method in SMOOTHINGS)
 
 
 def make_page(plan: Plan, outcomes: Outcomes) -> Page:
     base = plan.base
-    claims = check_claims(plan, outcomes)
+    found = check_claims(plan, outcomes)
     blocks: list[Block] = [
         Paragraph(INTRODUCTION),
-        _claims(claims),
+        claims.claims_table(found, CAPTION),
         Heading("Why, where it is otherwise"),
         Paragraph(SEPARATE),
-        *_reasons(claims),
+        *claims.reasons(found),
         Paragraph(_machine_time(outcomes)),
         Heading("How the input behaves (figure 9)"),
         Paragraph(
@@ -128,26 +131,6 @@ def _machine_time(outcomes: Outcomes) -> str:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _claims(claims: Sequence[Claim]) -> Table:
-    return Table(
-        columns=(Columns("", ("figure", "the paper says", "measured here", ""), text=True),),
-        rows=tuple((claim.figure, claim.paper, claim.measured, _verdict(claim)) for claim in claims),
-        caption="What the paper says, and what was measured. SM is the state manager. Results, and leads in results, "
-        "are at the end of the input.",
-    )
-
-
-def _verdict(claim: Claim) -> Cell:
-    if claim.holds is None:
-        return "cannot tell"
-    return Marked("comes out", "good") if claim.holds else Marked("does not come out", "bad")
-
-
-def _reasons(claims: Sequence[Claim]) -> list[Paragraph]:
-    """Why things came out otherwise, or larger; each reason once."""
-    return [Paragraph(why) for why in dict.fromkeys(claim.why for claim in claims if claim.why)]
-
-
 def _all_runs(outcomes: Outcomes) -> Table:
     return Table(
         columns=(
@@ -190,16 +173,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-TERMINAL_COLUMNS = ("figure", "the paper says", "measured here", "")
-
-
 def terminal_rows(plan: Plan, outcomes: Outcomes) -> list[tuple[str, ...]]:
     """The table of claims for a terminal."""
-    rows: list[tuple[str, ...]] = []
-    for claim in check_claims(plan, outcomes):
-        verdict = _verdict(claim)
-        rows.append((claim.figure, claim.paper, claim.measured, verdict if isinstance(verdict, str) else verdict.text))
-    return rows
+    return claims.terminal_rows(check_claims(plan, outcomes))
 
 
 # --- charts ----------------------------------------------------------------------------------------------------------

@@ -47,6 +47,8 @@ class Chart:
     y_at_least: float = 0.0
     limit: float | None = None
     limit_label: str = ""
+    moments: tuple[float, ...] = ()  # marked on the axis below, as when something was changed
+    moments_label: str = ""
 
 
 def require_matplotlib() -> Any:
@@ -82,6 +84,9 @@ def draw(chart: Chart) -> bytes:
             axes.plot(line.x[-1:], line.y[-1:], color=colour, marker="x", markersize=9, markeredgewidth=2.4)
     if chart.limit is not None:
         axes.axhline(chart.limit, color="#555555", linewidth=1, linestyle=(0, (2, 2)), label=chart.limit_label)
+    for number, moment in enumerate(chart.moments):
+        label = chart.moments_label if number == 0 else "_"  # what begins so is not in the legend
+        axes.axvline(moment, color="#999999", linewidth=1, linestyle=(0, (4, 3)), label=label)
     axes.set_title(chart.title, loc="left", fontsize=11, fontweight="bold")
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)

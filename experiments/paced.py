@@ -13,6 +13,8 @@ not end with the join: it commits, and collects what nothing needs. Making rows 
 A memory limit is noted when the state first exceeds it, and the run goes on, so that the plan's costs are known; what
 it did after that moment is not to be shown as if it had been allowed.
 
+The plan may change under way, by hand (`PacedRun.migrate`) or because a policy says so: `changes` has how long it took.
+
 The clock is the wall's, or a `CpuClock`: one on which this process has a core to itself, however busy the machine is.
 
 Invariants: one slot, so the join has one core; state in memory; results are counted and handed to `keep`, not held.
@@ -21,16 +23,22 @@ Invariants: one slot, so the join has one core; state in memory; results are cou
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.adapt.controller import Controller
+from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned
+from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
-from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock, Ended, never
+from watersmeet.runtime.events import Event
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import SourceBatch
@@ -82,7 +90,29 @@ class Sample:
     results: int  # so far
     waiting_rows: int  # arrived and not taken
     state_rows: int
-    state_bytes: int
+    state_bytes: int  # active: what batches probe
+    joined_rows: int = 0  # of the state, those of two or more inputs
+    cold_bytes: int = 0  # such as what is made for a plan that is to take over
+    tree: str = ""  # the plan that answered
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the plan: when it was asked for and when the new plan took over, in seconds since the start."""
+
+    by: str
+    plan: str
+    before_batch: int
+    asked_at: float
+    done_at: float
+    input_seconds: float  # of input that were taken in between
+    work_seconds: float  # that its steps took
+    rows: int  # that were taken in for the new plan
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.done_at - self.asked_at
 
 
 @dataclass(frozen=True)
@@ -117,6 +147,7 @@ class Trace:
     samples: tuple[Sample, ...]
     steady: Steady | None
     exceeded_at: float | None  # when the state first went beyond the memory limit
+    changes: tuple[Change, ...] = ()
 
     @property
     def lag_seconds(self) -> float:
@@ -148,52 +179,157 @@ class _Batch:
     state_bytes: int
 
 
+class PacedRun:
+    """A run, a batch at a time (`batches`). Between two batches whoever runs it may have its plan changed."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        rows: Mapping[str, pa.RecordBatch],
+        pace: Pace,
+        clock: Clock,
+        keep: Keep = drop,
+        controller: Controller | None = None,
+    ) -> None:
+        """The rows of a stream are in order of their event time, and go on a little longer than the run."""
+        self.changes: list[Change] = []
+        self.samples = [Sample(0.0, 0.0, 0, 0, 0, 0)]
+        self.exceeded_at: float | None = None
+        self._rows, self._pace, self._clock, self._keep = rows, pace, clock, keep
+        times = {entry.stream.name: rows[entry.stream.name].column(entry.stream.time) for entry in plan.query.inputs}
+        self._arrivals = {name: column.to_numpy() for name, column in times.items()}
+        self._taken = dict.fromkeys(self._arrivals, 0)
+        self._begun = 0.0  # seconds of input taken before the batch at hand
+        self._called = 0.0  # when the driver was last called
+        self._results = MemoryResults()
+        self._run = LocalRun(
+            plan,
+            in_memory(plan.query, plan.spec, Placement(1, GROUPS)),
+            self._results,
+            controller=controller,
+            report=self._report,
+            clock=clock,
+        )
+        self._batches: list[_Batch] = []
+        self._asked: tuple[float, float] | None = None  # of a change that is under way: when, and how far the input was
+        self._stepped = 0.0  # seconds that its steps have taken
+        self._start = clock.now()
+
+    @property
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self._clock.now() - self._start
+
+    @property
+    def migrating(self) -> bool:
+        return self._run.driver.migrating
+
+    def batches(self) -> Iterator[Sample]:
+        """Run for `pace.seconds`, or for as long as somebody asks for more."""
+        pace = self._pace
+        while self.now < pace.seconds:
+            self._clock.sleep(self._begun + pace.batch_seconds - self.now)
+            ended = min(self.now, self._begun + CAP * pace.batch_seconds)
+            ended = max(ended, self._begun + pace.batch_seconds)  # a clock may wake us a little early
+            yield self._run_batch(ended)
+
+    def migrate(self, plan: str, by: str) -> None:
+        """Go over to another plan, or set out for it."""
+        self._called = self.now
+        self._asked, self._stepped = (self.now, self._begun), 0.0
+        self._note(self._run.driver.migrate(plan, by, "asked for"))
+
+    def close(self) -> None:
+        self._run.close()
+
+    def trace(self) -> Trace:
+        """What has happened so far."""
+        steady = _steady(self._batches, self._pace.filled_after)
+        return Trace(tuple(self.samples), steady, self.exceeded_at, tuple(self.changes))
+
+    def _run_batch(self, ended: float) -> Sample:
+        until = {name: _arrived(column, ended) for name, column in self._arrivals.items()}
+        pulled = {
+            name: SourceBatch([batch.slice(self._taken[name], until[name] - self._taken[name])])
+            for name, batch in self._rows.items()
+        }
+        self._called = self.now
+        cpu, wall = time.process_time(), time.perf_counter()
+        manifest = self._run.driver.run_batch(pulled)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        self._keep(self._results.pop())
+        measured = _measured(self._states(), manifest, self._begun, ended, cpu, wall)
+        self._batches.append(measured)
+        self._taken, self._begun = until, ended
+        now = self.now
+        waiting = {name: _arrived(column, now) - until[name] for name, column in self._arrivals.items()}
+        self.samples.append(
+            Sample(
+                seconds=now,
+                taken_seconds=ended,
+                results=manifest.rows_out,
+                waiting_rows=sum(waiting.values()),
+                state_rows=manifest.state_rows,
+                state_bytes=manifest.active_bytes,
+                joined_rows=sum(rows for name, rows in measured.rows_by_state.items() if " " in name),
+                cold_bytes=manifest.cold_bytes,
+                tree=self._run.plan.tree,
+            )
+        )
+        if self.exceeded_at is None and manifest.active_bytes > self._pace.memory_bytes:
+            self.exceeded_at = now
+        return self.samples[-1]
+
+    def _states(self) -> dict[StateName, State]:
+        """Of the plan that answers, and of one that is to take over."""
+        track = self._run.manifest.warming_up
+        coming = {} if track is None else lay_out_spec(self._run.plan.query, track.spec).states
+        return {**coming, **self._run.plan.states}
+
+    def _report(self, event: Event) -> None:
+        for decision in event.get("decisions", ()):
+            self._note(decision)
+        if (progress := event.get("migration")) is not None:
+            self._stepped = progress["seconds"]
+
+    def _note(self, decision: Mapping[str, Any]) -> None:
+        """A change begins, or ends: before the batch that the driver was called for."""
+        if decision["decision"] == BeginMigration.__name__ and self._asked is None:
+            self._asked = (self._called, self._begun)
+        elif decision["decision"] == ChangePlan.__name__ and not self._is_known(decision):
+            asked, taken = self._asked or (self._called, self._begun)
+            self.changes.append(
+                Change(
+                    by=decision["by"],
+                    plan=decision["plan"],
+                    before_batch=decision["before_batch"],
+                    asked_at=asked,
+                    done_at=self._called + decision["seconds"] - self._stepped,
+                    input_seconds=self._begun - taken,
+                    work_seconds=decision["seconds"],
+                    rows=decision["rows"],
+                )
+            )
+            self._asked, self._stepped = None, 0.0
+        elif decision["decision"] == MigrationAbandoned.__name__:
+            self._asked, self._stepped = None, 0.0
+
+    def _is_known(self, decision: Mapping[str, Any]) -> bool:
+        """What was asked for by hand is told with the next event, too."""
+        return any(change.before_batch == decision["before_batch"] for change in self.changes)
+
+
 def run_paced(
     plan: PhysicalPlan, rows: Mapping[str, pa.RecordBatch], pace: Pace, clock: Clock, keep: Keep = drop
 ) -> Trace:
-    """Run `plan` on `rows` of each stream, for `pace.seconds` of `clock`.
-
-    The rows of a stream are in order of their event time, and go on a little longer than the run.
-    """
-    times = {entry.stream.name: rows[entry.stream.name].column(entry.stream.time) for entry in plan.query.inputs}
-    arrivals = {name: column.to_numpy() for name, column in times.items()}
-    results = MemoryResults()
-    run = LocalRun(plan, in_memory(plan.query, plan.spec, Placement(1, GROUPS)), results)
-    batches: list[_Batch] = []
-    samples = [Sample(0.0, 0.0, 0, 0, 0, 0)]
-    taken = dict.fromkeys(arrivals, 0)
-    begun = 0.0
-    exceeded_at: float | None = None
-    start = clock.now()
+    """Run `plan` on `rows` of each stream, for `pace.seconds` of `clock`."""
+    run = PacedRun(plan, rows, pace, clock, keep)
     try:
-        while clock.now() - start < pace.seconds:
-            clock.sleep(begun + pace.batch_seconds - (clock.now() - start))
-            ended = min(clock.now() - start, begun + CAP * pace.batch_seconds)
-            ended = max(ended, begun + pace.batch_seconds)  # a clock may wake us a little early
-            until = {name: _arrived(column, ended) for name, column in arrivals.items()}
-            pulled = {name: SourceBatch([rows[name].slice(taken[name], until[name] - taken[name])]) for name in rows}
-            cpu, wall = time.process_time(), time.perf_counter()
-            manifest = run.driver.run_batch(pulled)
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-            keep(results.pop())
-            batches.append(_measured(plan, manifest, begun, ended, cpu, wall))
-            taken, begun = until, ended
-            now = clock.now() - start
-            samples.append(
-                Sample(
-                    seconds=now,
-                    taken_seconds=ended,
-                    results=manifest.rows_out,
-                    waiting_rows=sum(_arrived(column, now) - taken[name] for name, column in arrivals.items()),
-                    state_rows=manifest.state_rows,
-                    state_bytes=manifest.active_bytes,
-                )
-            )
-            if exceeded_at is None and manifest.active_bytes > pace.memory_bytes:
-                exceeded_at = now
+        for _ in run.batches():
+            pass
     finally:
         run.close()
-    return Trace(tuple(samples), _steady(batches, pace.filled_after), exceeded_at)
+    return run.trace()
 
 
 def _arrived(arrivals: np.ndarray[tuple[int], np.dtype[np.int64]], seconds: float) -> int:
@@ -201,11 +337,13 @@ def _arrived(arrivals: np.ndarray[tuple[int], np.dtype[np.int64]], seconds: floa
     return int(np.searchsorted(arrivals, seconds * 1e6))
 
 
-def _measured(plan: PhysicalPlan, manifest: Manifest, began: float, ended: float, cpu: float, wall: float) -> _Batch:
+def _measured(
+    states: Mapping[StateName, State], manifest: Manifest, began: float, ended: float, cpu: float, wall: float
+) -> _Batch:
     assert manifest.batch is not None
     by_state: dict[str, int] = {}
     for segment in manifest.segments.values():
-        name = " ".join(plan.states[segment.state].aliases)
+        name = " ".join(states[segment.state].aliases)
         by_state[name] = by_state.get(name, 0) + segment.live_rows
     return _Batch(
         began,

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from experiments.banded import bind_query
 from experiments.paced import Pace, Trace, run_paced
 from experiments.plans import (
     BATCHES_A_WINDOW,
     Setting,
     Verdict,
     Work,
-    bind_query,
     fill_machine,
     find_plans,
     lay_out_plan,

@@ -1,19 +1,13 @@
 """Experiment sets 1 to 4 of [Zhu06, table 8.1]: which plan lives with the CPU and the memory that there is.
 
 Each set is a `Setting`: the rates, selectivities and window of the table, what the dissertation found, and how the set
-is brought to today's machines. The dissertation ran nested loops at 20 rows a second on 1.5 GHz. Here
+is brought to today's machines. The dissertation ran nested loops at 20 rows a second on 1.5 GHz. Here the join is made
+of band predicates, in many copies side by side, and time runs faster (`banded.py`). `fill_machine` chooses the number
+of copies from the predicted CPU, so that the CPU limit comes to lie where the set wants it.
 
-- *the join* is made of band predicates, which no hash serves: `abs(A.ab - B.ab) < r` on values uniform in [0, 1), with
-  columns of its own for each pair of streams. r = 1 - sqrt(1 - sigma) gives exactly the selectivity sigma;
-- *copies*: all streams also share a key `g` of `copies` values, and rates are multiplied by as many. Within each value
-  the experiment has the rates, windows and selectivities of the table, and nested loops: so many of them run side by
-  side. `fill_machine` chooses the number from the predicted CPU, so that the CPU limit comes to lie where the set wants
-  it;
-- *speed*: time runs `speed` times faster, so that a run takes seconds: rates are multiplied and windows divided by it.
-  The sizes of states stay what they are;
-- *limits*: the CPU limit is one core, the one that a run with one slot has: a plan that needs more falls behind. The
-  memory limit is in bytes of active state for each copy, chosen for the states of our rows as the dissertation chose
-  its Java heaps, so that it lies between the plans of sets 3 and 4.
+*Limits*: the CPU limit is one core, the one that a run with one slot has: a plan that needs more falls behind. The
+memory limit is in bytes of active state for each copy, chosen for the states of our rows as the dissertation chose its
+Java heaps, so that it lies between the plans of sets 3 and 4.
 
 Departure: set 4 has a window of 50 s in the table, with which every copy has 16 million results a second. It has 5 s
 here: 100 rows of each stream, 200 AB, 500 CD, and 16 thousand results a second.
@@ -28,15 +22,12 @@ import bisect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.generate.arrivals import draw, events_before, key_of, poisson, unit
-from watersmeet.lang.binder import bind
-from watersmeet.model.streams import Stream
+from experiments.banded import Banded, band, band_column, draw_rows, row_bytes
 from watersmeet.optimize import (
     Cost,
     CostConstants,
@@ -64,46 +55,20 @@ BATCHES_A_WINDOW = 10
 SEED = 8
 
 
-@dataclass(frozen=True)
-class Setting:
+@dataclass(frozen=True, kw_only=True)
+class Setting(Banded):
     """One set: rates, selectivities and window as the table has them, for one copy at normal speed."""
 
     number: int
     what: str
-    rates: Mapping[str, float]  # rows a second
-    selectivities: Mapping[Pair, float]
-    window_seconds: float
-    speed: float
     verdicts: Mapping[str, Verdict]  # the dissertation's, by plan
     found: str  # what the dissertation reports
     memory_bytes: float = math.inf  # the limit for each copy
     table_window_seconds: float | None = None  # where it differs
-    copies: int = 1
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        return tuple(self.rates)
-
-    @property
-    def width(self) -> float:
-        """The window as it runs, in seconds."""
-        return self.window_seconds / self.speed
 
     @property
     def limits(self) -> Limits:
         return Limits(CPU_LIMIT, self.memory_bytes * self.copies)
-
-    def rate(self, stream: str) -> float:
-        """Rows a second as they come."""
-        return self.rates[stream] * self.speed * self.copies
-
-    @property
-    def window_rows(self) -> float:
-        """Rows of all streams that come in a window's time."""
-        return sum(self.rate(stream) for stream in self.streams) * self.width
-
-    def band_columns(self, stream: str) -> tuple[str, ...]:
-        return tuple(band_column(pair) for pair in self.selectivities if stream in pair)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -153,61 +118,12 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 
-# --- the query and its rows ------------------------------------------------------------------------------------------
-
-
-def band_column(pair: Pair) -> str:
-    """The column that both streams of a pair have for their predicate.
-
-    >>> band_column(("A", "B"))
-    'ab'
-    """
-    return "".join(pair).lower()
-
-
-def band(selectivity: float) -> float:
-    """How far apart two values uniform in [0, 1) may be so that a share of `selectivity` of all pairs is that near.
-
-    >>> band(0.75)
-    0.5
-    """
-    return 1.0 - math.sqrt(1.0 - selectivity)
-
-
-def schema(setting: Setting, stream: str) -> pa.Schema:
-    bands = [(name, pa.float64()) for name in setting.band_columns(stream)]
-    return pa.schema([("g", pa.int64()), ("id", pa.int64()), ("ts", pa.int64()), *bands])
-
-
-def query_text(setting: Setting) -> str:
-    first, *others = setting.streams
-    select = ", ".join(f"{name}.id AS {name.lower()}" for name in setting.streams)
-    windowed = ", ".join(f"{name} [RANGE {setting.width:.6g} SECONDS]" for name in setting.streams)
-    conditions = [f"{first}.g = {other}.g" for other in others]
-    for pair, selectivity in setting.selectivities.items():
-        left, right = (f"{stream}.{band_column(pair)}" for stream in pair)
-        conditions.append(f"abs({left} - {right}) < {band(selectivity):.12f}")
-    return f"SELECT {select}\nFROM {windowed}\nWHERE " + "\n  AND ".join(conditions)
-
-
-def bind_query(setting: Setting) -> Query:
-    streams = {name: Stream(name, schema(setting, name), "ts", timedelta(0)) for name in setting.streams}
-    return bind(query_text(setting), streams)
+# --- the rows --------------------------------------------------------------------------------------------------------
 
 
 def make_rows(setting: Setting, seconds: float, seed: int = SEED) -> dict[str, pa.RecordBatch]:
-    """Rows of every stream that arrive in so many seconds, a Poisson process; `ts` is microseconds from the start."""
-    rows = {}
-    for stream in setting.streams:
-        own = key_of(seed, setting.number, stream)
-        rate = setting.rate(stream)
-        count = events_before(poisson, own, rate, 0, round(seconds * 1e6))
-        numbers = np.arange(count)
-        copy = (unit(draw(key_of(own, "g"), numbers)) * setting.copies).astype(np.int64)
-        bands = [unit(draw(key_of(own, name), numbers)) for name in setting.band_columns(stream)]
-        columns = [copy, numbers, poisson(own, rate, count), *bands]
-        rows[stream] = pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=schema(setting, stream))
-    return rows
+    """Rows of every stream that arrive in so many seconds."""
+    return draw_rows(setting, seconds, seed, setting.number)
 
 
 def realised_selectivities(setting: Setting, rows: Mapping[str, pa.RecordBatch], most: int = 2000) -> dict[Pair, float]:
@@ -224,7 +140,7 @@ def realised_selectivities(setting: Setting, rows: Mapping[str, pa.RecordBatch],
 
 def make_graph(setting: Setting, *, in_bytes: bool = True) -> JoinGraph:
     """What the optimiser is told. The key leaves 1/copies of all pairs, and the predicates are checked on those."""
-    widths = {name: _row_bytes(setting, name) for name in setting.streams}
+    widths = {name: row_bytes(setting, name) for name in setting.streams}
     return JoinGraph(
         {name: setting.rate(name) for name in setting.streams},
         {pair: share / setting.copies for pair, share in setting.selectivities.items()},
@@ -232,11 +148,6 @@ def make_graph(setting: Setting, *, in_bytes: bool = True) -> JoinGraph:
         hashed=dict.fromkeys(setting.selectivities, 1 / setting.copies),
         row_bytes=widths if in_bytes else None,
     )
-
-
-def _row_bytes(setting: Setting, stream: str) -> float:
-    """A row of the stream's own state: what the schema has, and a hash."""
-    return float(8 + sum(field.type.bit_width // 8 for field in schema(setting, stream)))
 
 
 def predict(setting: Setting, plan: PlannedTree, model: CostModel) -> Cost:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from experiments.banded import query_text
 from experiments.figures import Chart, Line, draw
 from experiments.paced import Sample
 from experiments.page import (
@@ -21,7 +22,7 @@ from experiments.page import (
     Table,
 )
 from experiments.plan_runs import PlanOutcome, SetOutcome, verdict_text
-from experiments.plans import BATCHES_A_WINDOW, CPU_LIMIT, Verdict, predict_state_rows, query_text
+from experiments.plans import BATCHES_A_WINDOW, CPU_LIMIT, Verdict, predict_state_rows
 from watersmeet.optimize import CostConstants
 
 PLANS = ("mjoin", "bjtree", "hybrid")

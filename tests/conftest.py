@@ -19,6 +19,12 @@ GOLDEN = Path(__file__).parent / "golden"
 # inherit it.
 os.environ["WATERSMEET_COSTS"] = str(Path(__file__).parent / "costs.json")
 
+# A JVM of a test lives for seconds, in which the optimising compiler and the parallel collector only cost: half of the
+# CPU time of tests on Spark.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
+os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", SHORT_LIVED)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files in tests/golden")

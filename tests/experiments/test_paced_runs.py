@@ -10,8 +10,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from experiments.banded import bind_query, query_text
 from experiments.paced import CpuClock, Pace, Trace, run_paced
-from experiments.plans import SETTINGS, Setting, bind_query, find_plans, lay_out_plan, make_rows, query_text
+from experiments.plans import SETTINGS, Setting, find_plans, lay_out_plan, make_rows
 from watersmeet.optimize import HashProbes
 from watersmeet.runtime.clock import Clock, VirtualClock
 
@@ -78,7 +79,7 @@ def test_a_plan_that_keeps_up_has_no_queue() -> None:
 
 def test_a_plan_that_is_too_slow_has_a_queue_that_grows() -> None:
     setting = replace(SETTINGS[0], copies=2)
-    trace, rows = run_one(setting, "bjtree", SlowClock(0.2), seconds=6.0)
+    trace, rows = run_one(setting, "bjtree", SlowClock(0.05), seconds=6.0)
     waiting = [sample.waiting_rows for sample in trace.samples]
     assert waiting[-1] > waiting[len(waiting) // 2] > waiting[2]
     assert trace.lag_seconds > 1.0

@@ -17,8 +17,10 @@ from watersmeet.plan.tree import parse_tree
 STREAMS = {name: Stream(name, parse_schema("w BIGINT, x BIGINT, y BIGINT, z BIGINT, ts TIMESTAMP")) for name in "ABCD"}
 ONE_KEY = "SELECT A.w FROM A, B, C, D WHERE A.x = B.x AND B.x = C.x AND C.x = D.x"
 CHAIN = "SELECT A.w FROM A, B, C, D WHERE A.x = B.x AND B.y = C.y AND C.z = D.z"
+STAR = "SELECT A.w FROM A, B, C, D WHERE A.x = B.x AND B.y = C.y AND A.z = D.z"
 TREES = {
     ONE_KEY: ("(A B C D)", "(((A B) C) D)", "(A ((B C) D))", "((A B) (C D))", "((A C) B D)", "(A (B C D))"),
+    STAR: ("(A B C D)", "(((A B) C) D)", "(((A B) D) C)", "((A B) C D)", "((A B C) D)"),
     CHAIN: ("(A B C D)", "(((A B) C) D)", "(A ((B C) D))", "((A B) (C D))", "((A B C) D)", "(A B (C D))"),
 }
 PAIRS = [(text, one, other) for text, trees in TREES.items() for one, other in itertools.product(trees, repeat=2)]
@@ -48,8 +50,14 @@ def test_what_holds_of_every_pair(text: str, former: str, new: str) -> None:
     assert len(found.kept) + len(found.made) == len(other.states), "each once"
     for port in found.ports:
         assert port.source.name in one.states
-        assert port.source.aliases == (port.leaf.alias,), "the rows of an input come from where they are kept"
-    needed = {state.aliases for name, state in other.states.items() if name in found.made and len(state.aliases) > 1}
+        assert port.source.aliases == port.state.aliases, "rows come from where they are kept"
+        assert set(port.state.fields) <= set(port.source.fields)
+    ready = {port.state.name for port in found.ports}
+    needed = {
+        state.aliases
+        for name, state in other.states.items()
+        if name in {*found.made} - ready and len(state.aliases) > 1
+    }
     assert len(needed) <= len(found.joins), "each has a join that makes it"
     root = {alias for leaf in other.leaves for alias in leaf.alias}
     assert all(other.operators[name].aliases != root for name in found.joins if name in other.operators), (
@@ -100,7 +108,7 @@ def test_over_several_keys_a_state_on_another_key_is_another() -> None:
     assert short(found.kept) == ["A by A.x", "C by C.y", "D by D.z"]
     assert short(found.made) == ["B by B.y", "BC by C.z", "BCD by B.x"]
     assert short(found.dropped) == ["AB by B.y", "ABC by C.z", "B by B.x"]
-    assert [(port.leaf.alias, short((port.source.name,))) for port in found.ports] == [("B", ["B by B.x"])]
+    assert [("".join(port.state.aliases), short((port.source.name,))) for port in found.ports] == [("B", ["B by B.x"])]
 
 
 def test_a_routed_join_has_states_of_inputs_alone() -> None:
@@ -111,3 +119,27 @@ def test_a_routed_join_has_states_of_inputs_alone() -> None:
     back = match(CHAIN, "(A B C D)", "(((A B) C) D)")
     assert short(back.made) == ["AB by B.y", "ABC by C.z"]
     assert len(back.joins) == 2
+
+
+def test_a_joined_state_on_another_key_is_hashed_anew_and_not_joined_again() -> None:
+    found = match(STAR, "(((A B) C) D)", "(((A B) D) C)")
+    assert short(found.kept) == ["A by A.x", "B by B.x", "C by C.y", "D by D.z"]
+    assert short(found.made) == ["AB by A.z", "ABD by B.y"]
+    assert [("".join(port.state.aliases), short((port.source.name,))) for port in found.ports] == [
+        ("AB", ["AB by B.y"])
+    ]
+    (join,) = found.joins
+    assert plan_of(STAR, "(((A B) D) C)").operators[join].aliases == {"A", "B", "D"}, "that of A and B need not run"
+
+
+@pytest.mark.parametrize(
+    "text, former, new, at_once",
+    [
+        (CHAIN, "(A B C D)", "((A B C) D)", True),  # B is kept on x and on y, and the join of A, B and C runs
+        (CHAIN, "((A B) C D)", "((A B C) D)", False),  # on y it is made of what is kept on x
+        (CHAIN, "(A B C D)", "(A ((B C) D))", False),  # no routed join runs
+        (STAR, "((A B) C D)", "(A B C D)", False),  # nothing is joined
+    ],
+)
+def test_what_has_to_be_taken_in_at_once(text: str, former: str, new: str, at_once: bool) -> None:
+    assert match(text, former, new).at_once == at_once

@@ -208,9 +208,9 @@ class Driver(Generic[SourceT]):
             self.deliver_pending()
             if self.manifest.batch is None:
                 return False
-            if self._migrator.go_on(idle=True):
-                return True
             started = self.clock.now()
+            if self._migrator.go_on(started - self.last_work):
+                return True
             work = self.decide(Moment.IDLE)
             if work:
                 self._run(work, None, started)
@@ -373,7 +373,7 @@ class Driver(Generic[SourceT]):
             watched=self.controller.watched,
             limits_us={} if source is None else self._take_limits(source),
         )
-        synced = self.checkpoint.sync_seconds
+        synced, begun = self.checkpoint.sync_seconds, self.clock.now()
         streams, tasks = self.executor.run(context, source)
         ran = self.clock.now()
         commit_batch(
@@ -398,8 +398,8 @@ class Driver(Generic[SourceT]):
         seconds = self.clock.now() - started
         backlogs = {report.stream: report.backlog for report in streams if report.backlog is not None}
         backlogs |= self._find_backlogs()
-        if source is not None:
-            self._learn(seconds, backlogs)
+        if source is not None:  # as figures of groups are: of batches, and not of steps to another plan before them
+            self._learn(self.clock.now() - begun, backlogs)
         self.decide(Moment.AFTER_BATCH)
         decisions = self._pop_told()
         now_us = self.clock.utc_us()

@@ -16,8 +16,8 @@ What goes wrong with the disk or with a segment meanwhile ends the change, not t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from watersmeet import faults
 from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, to_json
@@ -45,6 +45,30 @@ if TYPE_CHECKING:
 Decided = Mapping[str, Any]
 
 
+class Target(NamedTuple):
+    """The plan that is to take over, and what it has in common with the one that answers."""
+
+    plan: PhysicalPlan
+    matching: Matching
+
+
+@dataclass
+class Pace:
+    """How fast steps and batches go, as far as this run has seen it: it decides how much a step takes, and no more."""
+
+    rows_a_second: float = 0.0  # that the last step took in; 0: there was none
+    left: int | None = None  # rows since the round under way began, when steps were last taken; None: it is not known
+    batch: int = -1  # the last one then
+    batch_rows: int = 0  # that it brought
+    taken_before: int = 0  # rows that had been taken in when it came
+
+    def notice(self, batch: int, new_rows: int, taken: int) -> None:
+        """There may have been a batch since: `new_rows` are there now, and `taken` were taken in before."""
+        if batch != self.batch:
+            self.batch_rows = 0 if self.left is None else max(0, new_rows - self.left)
+            self.batch, self.taken_before = batch, taken
+
+
 class Migrator:
     """Whoever calls has the driver's turn."""
 
@@ -52,7 +76,13 @@ class Migrator:
         self._driver = driver
         self._waits = ""
         track = driver.manifest.warming_up
-        self._plan = None if track is None else lay_out_spec(driver.plan.query, track.spec)
+        self._target: Target | None = None
+        if track is not None:
+            self._head_for(lay_out_spec(driver.plan.query, track.spec))
+        self._pace = Pace()
+
+    def _head_for(self, plan: PhysicalPlan) -> None:
+        self._target = Target(plan, match_plans(self._driver.plan, plan))
 
     @property
     def _manifest(self) -> Manifest:
@@ -74,8 +104,8 @@ class Migrator:
             "by": seen.by,
             "rows": seen.rows,
             "seconds": round(seen.seconds, 6),
-            "seeded": round(1.0 if seen.done >= seen.start else seen.cursor / FULL, 4),
-            "behind": max(0, self._now - max(seen.done, seen.start)),
+            "seeded": round(seen.share, 4),
+            "behind": max(0, self._now - (seen.done if seen.share == 1.0 else seen.start)),
             "waits_for": self._waits,
         }
 
@@ -109,20 +139,24 @@ class Migrator:
             before.asked if asked is None else asked,
             replace(road.begin(self._now), change=told),
         )
-        self._plan = plan
+        self._head_for(plan)
+        self._pace = Pace(left=0, batch=self._manifest.last_batch)
         if isinstance(road.next(self._standing(track)), TakeOver):
             return self._tried(self._take_over, track)
         begun = {**told, "decision": BeginMigration.__name__}
         driver.commit([SetTracks((before, track)), RecordDecision(begun)])
         return driver.tell_decision()
 
-    def go_on(self, idle: bool = False) -> bool:
-        """Take the next steps of a change that is under way, as far as its road likes; whether there were any."""
+    def go_on(self, silent_seconds: float | None = None) -> bool:
+        """Take the next steps of a change that is under way, as far as its road likes; whether there were any.
+
+        The sources have been silent for so long; None: a batch is next.
+        """
         steps, self._waits = 0, ""
-        before = self._manifest.warming_up
-        while (track := self._manifest.warming_up) is not None and before is not None:
-            taken = _warming(track).rows - _warming(before).rows
-            step = find_road(_warming(track).by).next(self._standing(track, idle, taken))
+        if (begun := self._manifest.warming_up) is not None:
+            self._pace.notice(self._manifest.last_batch, self._rows(begun)[1], _warming(begun).rows)
+        while (track := self._manifest.warming_up) is not None:
+            step = find_road(_warming(track).by).next(self._standing(track, silent_seconds))
             match step:
                 case Wait(what):
                     self._waits = what
@@ -132,13 +166,18 @@ class Migrator:
                 case TakeOver():
                     self._tried(self._take_over, track)
             steps += 1
+            if silent_seconds is not None:  # rows may have come meanwhile
+                break
+        if (track := self._manifest.warming_up) is not None:
+            self._pace.left = self._rows(track)[1]
         return steps > 0
 
     def abandon(self, why: str) -> Decided:
         """Drop a change that is under way."""
         track = self._manifest.warming_up
         assert track is not None
-        left = [segment for state in self._matching.made for segment in self._manifest.segments.of_state(state)]
+        made = self._heading.matching.made
+        left = [segment for state in made for segment in self._manifest.segments.of_state(state)]
         dropped: list[Update] = [ReleaseGroups(segment.id, segment.groups) for segment in left]
         return self._record(self._abandoned(_change_of(track), why), SetTracks((self._manifest.answering,)), *dropped)
 
@@ -164,29 +203,27 @@ class Migrator:
             return self._record(self._abandoned(_change_of(track), error.primary))
 
     @property
-    def _next_plan(self) -> PhysicalPlan:
-        assert self._plan is not None
-        return self._plan
-
-    @property
-    def _matching(self) -> Matching:
-        return match_plans(self._driver.plan, self._next_plan)
+    def _heading(self) -> Target:
+        assert self._target is not None
+        return self._target
 
     def _advance(self, track: Track, step: Advance) -> Decided:
-        driver, seen = self._driver, _warming(track)
+        driver, seen, (plan, matching) = self._driver, _warming(track), self._heading
         started = driver.clock.now()
-        seeding = Seeding(self._next_plan, self._manifest, self._matching, seen, step.upto, step.cursor)
+        seeding = Seeding(plan, self._manifest, matching, seen, step.upto, step.cursor)
         faults.reach("before-advance")
         tasks = self._make(seeding)
         if step.cursor is None:
             come = replace(seen, done=step.upto)
-        elif step.cursor < FULL:
-            come = replace(seen, cursor=step.cursor)
         else:
-            come = replace(seen, cursor=FULL, done=seen.start)
-        come = replace(come, rows=seen.rows + seeding.rows, seconds=seen.seconds + driver.clock.now() - started)
+            over = step.cursor >= FULL
+            come = replace(seen, start=step.upto, cursor=step.cursor, done=step.upto if over else seen.done)
+        seconds = driver.clock.now() - started
+        if seeding.rows and seconds > 0:
+            self._pace.rows_a_second = seeding.rows / seconds
+        come = replace(come, rows=seen.rows + seeding.rows, seconds=seen.seconds + seconds)
         made = [replace(segment, tier="cold", generation=LIVE) for task in tasks for segment in task.added]
-        plan, marks, names = self._next_plan, watermarks_us(driver.plan, self._manifest), self._matching.made
+        marks, names = watermarks_us(driver.plan, self._manifest), matching.made
         driver.commit(
             [*_changed(made, tasks), SetTracks((self._manifest.answering, replace(track, warming=come)))],
             lambda after: expire_made(plan, names, after, marks),
@@ -202,7 +239,7 @@ class Migrator:
         driver.drain(ended=False)
         if driver.controller.owes(self._manifest):
             raise InternalError("results are owed after all of them were to be emitted")
-        former, plan, matching = driver.plan, self._next_plan, self._matching
+        former, (plan, matching) = driver.plan, self._heading
         seeding = Seeding(plan, self._manifest, matching, seen, self._now)
         tasks = self._make(seeding)
         added = [segment for task in tasks for segment in task.added]
@@ -229,7 +266,7 @@ class Migrator:
         driver.commit([*_changed(added, tasks), switch, RecordDecision(told)])
         faults.reach("after-switch")
         self._drop_scratch(tasks)
-        self._plan = None
+        self._target = None
         decided = driver.tell_decision()
         driver.follow(plan, told)
         driver.decide(Moment.AFTER_BATCH)  # what is in memory now may be too much
@@ -237,37 +274,45 @@ class Migrator:
         return decided
 
     def _make(self, seeding: Seeding) -> list[TaskReport]:
-        return self._driver.executor.make_states(seeding) if self._matching.made and seeding.rows else []
+        return self._driver.executor.make_states(seeding) if seeding.matching.made and seeding.rows else []
 
     def _drop_scratch(self, tasks: Sequence[TaskReport]) -> None:
         self._driver.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
 
     # --- what roads see ----------------------------------------------------------------------------------------------
 
-    def _standing(self, track: Track, idle: bool = False, taken: int = 0) -> Standing:
-        manifest, seen = self._manifest, _warming(track)
-        old_rows, came = 0, dict[int, int]()
-        for state in self._sources():
-            until = self._horizon_us(state)
-            for segment in manifest.segments.of_state(state):
-                if segment.delivery > seen.start:
-                    came[segment.delivery] = came.get(segment.delivery, 0) + segment.live_rows
-                elif until is None or segment.max_expiry_us > until:
-                    old_rows += segment.live_rows
+    def _standing(self, track: Track, silent_seconds: float | None = None) -> Standing:
+        seen, pace, (old_rows, new_rows) = _warming(track), self._pace, self._rows(track)
         return Standing(
             seen,
             self._now,
             old_rows,
-            sorted(came.items()),
+            new_rows,
+            pace.batch_rows,
             self._driver.batch_seconds,
-            idle,
+            silent_seconds,
             self._slowest_stream(),
-            taken,
+            seen.rows - pace.taken_before,
+            pace.rows_a_second,
+            self._heading.matching.at_once,
         )
+
+    def _rows(self, track: Track) -> tuple[int, int]:
+        """Rows that are still needed: of the round under way, or that are done without, and those since."""
+        seen, old_rows, new_rows = _warming(track), 0, 0
+        low = -1 if seen.skips else seen.done
+        for state in self._sources():
+            until = self._horizon_us(state)
+            for segment in self._manifest.segments.of_state(state):
+                if segment.delivery > max(seen.start, seen.done):
+                    new_rows += segment.live_rows
+                elif low < segment.delivery <= seen.start and (until is None or segment.max_expiry_us > until):
+                    old_rows += segment.live_rows
+        return old_rows, new_rows
 
     def _sources(self) -> list[StateName]:
         """The states of the answering plan that the new one takes rows from."""
-        matching = self._matching
+        matching = self._heading.matching
         return list(dict.fromkeys((*matching.kept, *(port.source.name for port in matching.ports))))
 
     def _horizon_us(self, state: StateName) -> int | None:

@@ -54,7 +54,7 @@ class SeedPiece:
 class Seeding:
     """What a track that warms up takes in next of what `manifest` has: rows up to the delivery `upto`.
 
-    With `cursor`, rows that were there when it began, in groups up to there alone.
+    With `cursor`, those of a round that ends with these, in groups up to there alone.
     """
 
     plan: PhysicalPlan
@@ -92,23 +92,24 @@ class Seeding:
     def _fresh(self, state: State) -> list[Segment]:
         """What of a state of the answering plan is new to the track."""
         seen, segments = self.warming, list(self.manifest.segments.of_state(state.name))
-        found: list[Segment] = []
-        if seen.done < seen.start:
-            rest = self._groups(state, seen.cursor, FULL if self.cursor is None else self.cursor)
-            found += [segment.only(rest) for segment in segments if segment.delivery <= seen.start]
-        if self.cursor is None:
-            low = max(seen.start, seen.done)
-            found += [segment for segment in segments if low < segment.delivery <= self.upto]
+        begun, found = seen.cursor if seen.in_round else 0, list[Segment]()
+        if self.cursor is not None:
+            of_round = self._groups(state, begun, self.cursor)
+            found += [segment.only(of_round) for segment in segments if seen.done < segment.delivery <= self.upto]
+        else:
+            rest = self._groups(state, begun, FULL)
+            found += [segment.only(rest) for segment in segments if seen.done < segment.delivery <= seen.start]
+            after = max(seen.start, seen.done)
+            found += [segment for segment in segments if after < segment.delivery <= self.upto]
         return [segment for segment in found if segment.groups and segment.live_rows]
 
     def _seen(self, state: State) -> list[Segment]:
         """What of a state of the answering plan the track has taken in."""
-        seen, segments = self.warming, self.manifest.segments.of_state(state.name)
-        if seen.done < seen.start:
+        seen, segments = self.warming, list(self.manifest.segments.of_state(state.name))
+        found = [segment for segment in segments if seen.since < segment.delivery <= seen.done]
+        if seen.in_round:
             groups = self._groups(state, 0, seen.cursor)
-            found = [segment.only(groups) for segment in segments if segment.delivery <= seen.start]
-        else:
-            found = [segment for segment in segments if seen.since < segment.delivery <= seen.done]
+            found += [segment.only(groups) for segment in segments if seen.done < segment.delivery <= seen.start]
         return [segment for segment in found if segment.groups and segment.live_rows]
 
     def _groups(self, state: State, low: int, high: int) -> tuple[GroupRange, ...]:
@@ -122,6 +123,19 @@ class Seeding:
             return tuple(self._seen(state))
         return tuple(self.manifest.segments.of_state(state.name)) if state.name in self.plan.states else ()
 
+    def _met(self, stage: Stage, state: State) -> tuple[Segment, ...]:
+        """What of it the rows may meet that a stage takes in now.
+
+        Where all that arrives is taken in by parts of one hash, rows of a part meet those of the same part alone.
+        """
+        kept, seen = self._kept(state), self.warming
+        one_hash = len({other.partitioning for other in stage.states}) == 1
+        by_parts = one_hash and all(arriving.name in self._given for arriving in stage.ports.values())
+        if self.cursor is None or not by_parts or state.name not in self._given:
+            return kept
+        part = self._groups(state, seen.cursor if seen.done < seen.start else 0, self.cursor)
+        return tuple(found for found in (segment.only(part) for segment in kept) if found.groups and found.live_rows)
+
     def for_stage(self, stage: Stage) -> StageContext:
         marks = watermarks_us(self.plan, self.manifest)
         manifest = self.manifest
@@ -131,7 +145,7 @@ class Seeding:
             round=0,
             placement=self.placement,
             port_stage=self.plan.port_stage,
-            segments={state.name: self._kept(state) for state in stage.reads},
+            segments={state.name: self._met(stage, state) for state in stage.reads},
             # Nothing that is owed holds these back: the new plan emits nothing that follows from it.
             horizons_us={state.name: horizon_us(self.plan, state, marks, {}) for state in stage.states},
             closed={},
@@ -157,8 +171,8 @@ def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Ite
     runs = slices_of(segments.read(piece.segment), piece.segment, source, placement.of(source.partitioning).bounds)
     for rows in merged_pieces(runs, source.schema):
         for port in piece.ports:
-            state = port.leaf.state
+            state = port.state
             mask = matches(port.filters, rows)
             wanted = rows if mask is None or mask.all() else take(rows, np.flatnonzero(mask))
             for slot, part in cut(keyed(wanted, state.key_fields, state.fields), placement.of(state.partitioning)):
-                yield slot, port.leaf.port, part
+                yield slot, port.port, part

@@ -41,9 +41,10 @@ class QueryIdentity:
 class Warming:
     """How far a track that is to take over has come. Rows are told apart by the `delivery` of their segments.
 
-    Rows up to `start` were there when it began: those of groups that begin before `cursor` (of 2**16 stretches of the
-    hash) it has taken in, and all of them once `done` has come to `start`; or it does without them, if it `skips` them.
-    Of the rows since it has those up to `done`.
+    It has taken in all rows up to `done`, and goes on in rounds: one is over the rows after `done` and up to `start`,
+    which were there when the round began. Of these it has those of groups that begin before `cursor` (of 2**16
+    stretches of the hash), and all of them once `done` has come to `start`. A track that `skips` does without rows up
+    to `start`, and has no rounds.
     """
 
     by: str
@@ -59,6 +60,15 @@ class Warming:
     def since(self) -> int:
         """Of rows up to here nothing is taken in."""
         return self.start if self.skips else -1
+
+    @property
+    def in_round(self) -> bool:
+        return self.done < self.start
+
+    @property
+    def share(self) -> float:
+        """Of the rows that were there when the track began, what is taken in: those of its first round."""
+        return self.cursor / 2**16 if self.in_round and self.done < 0 else 1.0
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ takes: by the model, the rows that are to be taken in, or, for a parallel track,
 by what earlier changes really took. A plan is changed if the gain is above the price, and `LEAST` of what the plan
 costs now; or if the plan does not fit the limits any more, and another does. Probe orders alone cost next to nothing to
 change.
+
+A better plan that does not pay yet is thought of at the next look again: figures that have lasted longer by then are
+expected to last longer, and nothing else need have changed.
 """
 
 from __future__ import annotations
@@ -91,8 +94,9 @@ class ReplanWorthwhile:
         if answer is not None and why is not None:
             if (decided := self._worthwhile(outlook, now, why, answer)) is not None:
                 yield decided
-            elif answer.by != LIBRARY and answer.found.saved < LEAST * answer.found.standing.cost.cpu:
+            elif answer.by != LIBRARY and not _saves(answer.found):
                 library = remember(library, self._served(outlook, now), self._near)
+            now = replace(now, waits=decided is None and _saves(answer.found))
         yield LookAtPlan(
             (now if why is None else replace(now, asked=now.figures)).to_json(),
             bool(reviews),
@@ -104,7 +108,8 @@ class ReplanWorthwhile:
         if before is None:
             return "a first look at what was measured"
         signs = Signs(self.settings, before, now, outlook.learned.recent, self.budget_bytes)
-        return TRIGGERS[self.settings.trigger](signs)
+        why = TRIGGERS[self.settings.trigger](signs)
+        return "what did not pay before" if why is None and before.waits else why
 
     # --- who is asked ------------------------------------------------------------------------------------------------
 
@@ -135,7 +140,7 @@ class ReplanWorthwhile:
             return None
         saved, standing = found.saved, found.standing.cost.cpu
         needed = not found.standing.qualifies and found.best.qualifies
-        if not needed and saved < LEAST * standing:
+        if not needed and not _saves(found):
             return None
         life = max(self.settings.every, now.life) * outlook.measured.seconds * (1 - FADE)
         model, price = self._price(outlook, found)
@@ -197,6 +202,11 @@ class ReplanWorthwhile:
 
     def _served(self, outlook: Outlook, now: Look) -> Served:
         return Served(outlook.tree, now.figures, outlook.standing.cost.cpu, now.batch)
+
+
+def _saves(found: Comparison) -> bool:
+    """Whether the best plan is better by enough to think of it."""
+    return found.saved >= LEAST * found.standing.cost.cpu
 
 
 def _tried(outlook: Outlook) -> bool:

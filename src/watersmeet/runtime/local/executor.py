@@ -7,10 +7,11 @@ committed and delivered as on Spark; without one the state is in memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -38,6 +39,8 @@ from watersmeet.state.segment_files import FileSegments, Segments
 from watersmeet.state.syncing import sync_files
 
 SourceBatches = Mapping[str, SourceBatch]  # by stream
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 
 
 class LocalExecutor:
@@ -84,7 +87,7 @@ class LocalExecutor:
     def make_states(self, seeding: Seeding) -> list[TaskReport]:
         with closing(Spool(self._spool_folder)) as spool:
             arrived = _nothing_arrived(seeding.plan, seeding.placement.slots)
-            for sent in self._threads.map(lambda piece: self._seed(seeding, piece, spool), seeding.pieces):
+            for sent in self._side_by_side(lambda piece: self._seed(seeding, piece, spool), seeding.pieces):
                 for slot, port, rows in sent:
                     arrived[seeding.plan.port_stage[port], slot].rows.setdefault(port, []).append(rows)
             tasks = self._run_waves(seeding, arrived, spool)
@@ -119,7 +122,8 @@ class LocalExecutor:
     ) -> list[StreamReport]:
         faults.reach("before-prepare")
         streams = []
-        for report, pieces in self._threads.map(lambda name: self._prepare(context, name, source[name], spool), source):
+        prepared = self._side_by_side(lambda name: self._prepare(context, name, source[name], spool), source)
+        for report, pieces in prepared:
             streams.append(report)
             for slot, port, rows in pieces:
                 arrived[context.port_stage[port], slot].rows.setdefault(port, []).append(rows)
@@ -163,7 +167,14 @@ class LocalExecutor:
             stage, slot = task
             return run_stage(contexts[stage], slot, arrived.pop(task), self._segments, self._results, spool)
 
-        return list(self._threads.map(work, tasks))
+        return self._side_by_side(work, tasks)
+
+    def _side_by_side(self, work: Callable[[Item], Done], items: Iterable[Item]) -> list[Done]:
+        """What comes of each. One that fails is raised when no other is at work any more: they write files."""
+        futures = [self._threads.submit(work, item) for item in items]
+        _, waiting = wait(futures, return_when=FIRST_EXCEPTION)
+        wait([future for future in waiting if not future.cancel()])
+        return [future.result() for future in sorted(futures, key=lambda future: future.cancelled())]
 
 
 def _nothing_arrived(plan: PhysicalPlan, slots: int) -> dict[tuple[int, int], Arrived]:

@@ -40,6 +40,7 @@ from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
 
 IDLE_SECONDS = 1.0  # without a batch, after which merges may use the time
+MIGRATING_SECONDS = 0.1  # after which steps to another plan may: they are short, and fewer are left for before batches
 PROGRESS_KEPT = 100
 
 BatchFunction = Callable[[DataFrame, int], None]
@@ -190,13 +191,14 @@ class SparkRun:
     def _go_along(self) -> None:
         """Wait for the end of Spark's query; merge while it has nothing to do."""
         while True:
+            wait = MIGRATING_SECONDS if self._driver.migrating else IDLE_SECONDS
             try:
-                if self._streaming.awaitTermination(IDLE_SECONDS):  # type: ignore[arg-type]
+                if self._streaming.awaitTermination(wait):  # type: ignore[arg-type]
                     return
             except StreamingQueryException as error:
                 self._note(error)
                 return
-            idle = time.perf_counter() - self._driver.last_work >= IDLE_SECONDS
+            idle = time.perf_counter() - self._driver.last_work >= wait
             if idle and self._driver.turn.acquire(blocking=False):
                 try:
                     if self._opened.controller.watched or self._driver.migrating:

@@ -7,7 +7,7 @@ commits. The new track stays silent until it takes over, by whichever road: the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -19,7 +19,7 @@ FULL = 1 << 16  # stretches of the hash, that a cursor counts
 
 @dataclass(frozen=True)
 class Advance:
-    """Take in rows up to the delivery `upto`; with `cursor`, such as were there at the start, in groups up to it."""
+    """Take in rows up to the delivery `upto`; with `cursor`, a round of them, in groups up to that."""
 
     upto: int
     cursor: int | None = None
@@ -42,16 +42,25 @@ Step = Advance | TakeOver | Wait
 
 @dataclass(frozen=True)
 class Standing:
-    """What a road sees. `came` has how many rows came with each delivery since the start, as far as these are kept."""
+    """What a road sees. Rows count as far as they are still needed."""
 
     warming: Warming
     now: int  # the delivery that the answering track has come to
-    old_rows: int  # that were there when it began, and are still needed
-    came: Sequence[tuple[int, int]] = ()
+    old_rows: int  # of the round under way, all groups together; for a track that does without them, from before it
+    new_rows: int = 0  # since
+    batch_rows: int = 0  # of these, such as came with the last batch
     batch_seconds: float = 1.0  # that the last batch took
-    idle: bool = False  # the sources are silent
+    silent_seconds: float | None = None  # that the sources have been silent; None: a batch is next
     waits_for: str = ""  # the stream that holds back the end of rows from before the start
     taken: int = 0  # rows that were taken in since the last batch
+    rows_a_second: float = 0.0  # that the last step took in; 0: there was none
+    at_once: bool = False  # rows from before can be taken in only all together
+
+    @property
+    def left(self) -> int:
+        """Rows that are not taken in, of the round under way."""
+        seen = self.warming
+        return self.old_rows * (FULL - seen.cursor) // FULL if seen.in_round else 0
 
 
 class Road(Protocol):
@@ -72,7 +81,9 @@ class Road(Protocol):
         """
 
 
-FIRST_RATE = 200_000  # rows a second that the model takes to be taken in
+# Rows a second of CPU that the model takes to be taken in. A chain of four streams whose
+# joined states are all made anew took in 0.7 to 2.5 million (`benchmarks/migration`, the gaps on the local runtime).
+FIRST_RATE = 500_000
 TELLING_SECONDS = 0.1  # by the model: what is shorter tells what a change takes at least, and what is longer its rate
 FURTHEST = 100.0  # that one change can put what is learned off by
 

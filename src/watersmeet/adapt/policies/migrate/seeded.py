@@ -2,11 +2,15 @@
 answers; then it catches up on the batches since, and takes over.
 
 No pause, and no wait for a window: it serves unbounded streams too. Not from the papers; segments that never change
-make it possible. Work is done in steps between batches, none of which should take longer than a share of a batch: so
-many rows as were taken in so far in that time. Rows that were there at the start come first, group by group along the
-hash; then those of the batches since, some batches at a time, until so few are left that the last of them and the
-switch fit into one step. Of these at least as many as came with two batches are taken in at a time, whatever that
-takes: the track gets nearer with every batch.
+make it possible. Work is done in rounds. The first is over the rows that were there at the start, the next over those
+that came during the first, and so on, until so few are left that they and the switch fit into one step. A round goes
+group by group along the hash, by steps while the sources are silent, and one before each batch. A step should take no
+longer than a share of a batch: so many rows as the last one took in that time. Between two batches at least `AT_LEAST`
+times as many rows as come with one are taken in, whatever that takes: so rounds get shorter. One step before a batch,
+because on Spark each is a job, which takes its time however few rows it has.
+
+Limit: where a join without a shared key has to run again whose inputs both plans keep, on several keys, all is one
+step, and the output is silent meanwhile as with moving state.
 """
 
 from __future__ import annotations
@@ -26,9 +30,11 @@ from watersmeet.plan.query import Query
 from watersmeet.state.manifest import Warming
 
 SHARE = 0.4  # of the time of a batch, that a step may take
-IDLE_SECONDS = 1.0  # that it may take while sources are silent
+IDLE_SECONDS = 1.0  # that it may take where sources have been silent for as long
 LEAST_SECONDS = 0.05
-AT_LEAST = 2  # times the rows that come with a batch, which are taken in after it
+AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
+WORTH = 0.5  # of what a step may take in, below which it is not worth its while
+FINEST = FULL // 512  # stretches of the hash that a step goes on by, at least: groups are hardly smaller
 
 
 class Seeded:
@@ -42,35 +48,37 @@ class Seeded:
 
     def next(self, standing: Standing) -> Step:
         seen = standing.warming
-        allowed = _rows_allowed(standing) - standing.taken
-        if seen.done < seen.start:
-            if standing.old_rows <= allowed and not seen.cursor:
-                return TakeOver()  # all of it is one step
-            if allowed <= 0:
-                return Wait("its share of the time")
-            width = max(1, FULL * allowed // max(1, standing.old_rows))
-            return Advance(seen.start, min(FULL, seen.cursor + width))
-        left = [(delivery, rows) for delivery, rows in standing.came if delivery > seen.done]
-        allowed = max(allowed, AT_LEAST * left[-1][1] - standing.taken if left else 0)
-        if sum(rows for _, rows in left) <= allowed:
+        if standing.at_once:
             return TakeOver()
-        if allowed <= 0:
+        allowed = _rows_allowed(standing)
+        if standing.silent_seconds is None:
+            due = max(allowed, int(AT_LEAST * standing.batch_rows))
+            allowed = due - standing.taken if standing.taken < WORTH * due else 0
+        if standing.left + standing.new_rows <= allowed:
+            return TakeOver()  # what is left is one step
+        if not allowed:
             return Wait("its share of the time")
-        upto = left[0][0]
-        for delivery, rows in left:
-            allowed -= rows
-            if allowed < 0:
-                break
-            upto = delivery
-        return Advance(upto)
+        if seen.in_round:
+            return Advance(seen.start, _on_by(seen.cursor, allowed, standing.old_rows))
+        return Advance(standing.now, _on_by(0, allowed, standing.new_rows))
 
     def price(self, rows: int, window_seconds: float | None, cpu: float) -> float:
         return rows / FIRST_RATE
 
 
+def _on_by(cursor: int, rows: int, of_rows: int) -> int:
+    """Where the cursor is after so many more rows of a round; what would be left for a small step goes along.
+
+    >>> _on_by(0, 1, 4) == FULL // 4, _on_by(0, 10, 14) == FULL
+    (True, True)
+    """
+    width = max(FINEST, FULL * rows // max(1, of_rows))
+    return cursor + width if cursor + (1 + WORTH) * width < FULL else FULL
+
+
 def _rows_allowed(standing: Standing) -> int:
     """How many rows a step may take in."""
     seen = standing.warming
-    rate = seen.rows / seen.seconds if seen.rows and seen.seconds > 0 else FIRST_RATE
-    seconds = IDLE_SECONDS if standing.idle else max(LEAST_SECONDS, SHARE * standing.batch_seconds)
-    return max(1, int(rate * seconds))
+    before = seen.rows / seen.seconds if seen.rows and seen.seconds > 0 else FIRST_RATE
+    seconds = max(LEAST_SECONDS, SHARE * standing.batch_seconds, min(IDLE_SECONDS, standing.silent_seconds or 0.0))
+    return max(1, int((standing.rows_a_second or before) * seconds))

@@ -16,12 +16,14 @@ class Look:
     `since` is the batch at which figures were last found to have changed by more than the threshold; `changes` counts
     how often they did. What goes on from look to look, away from the figures that it began with (`origin`), is one
     change; what turns back is another. `asked` are the figures that somebody was last asked for a better plan with.
+    `waits`: another plan was found to be better, and not to be worth what it takes to change over, yet.
     """
 
     batch: int
     figures: Mapping[str, float]
     since: int
     changes: int = 0
+    waits: bool = False
     asked: Mapping[str, float] = field(default_factory=dict)
     origin: Mapping[str, float] = field(default_factory=dict)
 
