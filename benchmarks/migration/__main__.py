@@ -50,12 +50,12 @@ def main() -> int:
             match part:
                 case "flip":
                     data = flip.data_of(10_000 if quick else 40_000)
-                    right &= flip.measure(data, runtime, args.turns or (1 if quick else 2), home)
+                    right &= flip.measure(data, runtime, args.turns or 1, home)
                 case "gaps":
                     right &= gaps.measure(gaps.data_of(rows), runtime, home, not args.saturated)
                 case "loop":
                     data = loop.data_of(20_000 if quick else 50_000, 12 if quick else 30)
-                    right &= loop.measure(data, runtime, args.turns or (2 if quick else 4), home)
+                    right &= loop.measure(data, runtime, args.turns or (2 if quick else 3), home)
         finally:
             shutil.rmtree(home, ignore_errors=True)
     return 0 if right else 1

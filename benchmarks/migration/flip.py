@@ -23,7 +23,7 @@ FROM_THE_LEFT, FROM_THE_RIGHT = "(((A B) C) D)", "(A (B (C D)))"
 INTERVAL = 5  # batches
 BEFORE, AFTER = 3, 7  # intervals
 WINDOW = 4  # batches
-FEW, MANY = 0.2, 10.0  # matches of a row
+FEW, MANY = 0.02, 10.0  # matches of a row
 SETTLED = 2  # intervals
 TARGET = 0.9
 
