@@ -17,7 +17,7 @@ from statistics import median
 
 from benchmarks.harness import align
 from benchmarks.migration.data import Stage, Windowed, answer, delivered, link
-from benchmarks.migration.jobs import Ran, Setting, run
+from benchmarks.migration.jobs import Ran, Setting, run, warm_up
 
 FROM_THE_LEFT, FROM_THE_RIGHT = "(((A B) C) D)", "(A (B (C D)))"
 INTERVAL = 5  # batches
@@ -55,6 +55,7 @@ def measure(data: Windowed, runtime: str, turns: int, home: Path) -> bool:
     expected = answer(data)
     print(f"\nflip, {runtime}: {data.batches} batches of {data.rows_a_batch:,} rows, window {WINDOW} batches, ", end="")
     print(f"the flip after {BEFORE * INTERVAL}; {expected.rows:,} results", flush=True)
+    warm_up(data, runtime, home)
     found: dict[str, list[Flipped]] = {name: [] for name in RUNS}
     for turn in range(turns):
         for name, adapt in RUNS.items():

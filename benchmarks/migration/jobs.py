@@ -1,8 +1,8 @@
 """Runs jobs over the data one after the other, in this process, and notes when each event came and what CPU it took.
 
 The time of an event is when the run told it: a batch is told once its results are delivered. The CPU is that of this
-process and its descendants, Spark's JVM and Python workers among them. One JVM serves all runs on Spark, so that the
-first one of a benchmark, which nobody looks at, warms it up for the others.
+process and its descendants, Spark's JVM and Python workers among them. One JVM serves all runs on Spark, so that a
+first one, which nobody looks at, warms it up for the others.
 """
 
 import time
@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.chain_data import STREAMS
 from benchmarks.contenders.progress import cpu_seconds
 from benchmarks.durability import run_job
-from benchmarks.migration.data import Windowed, schema_of
+from benchmarks.migration.data import Windowed, link, schema_of
 from watersmeet.config import Job, parse_job
 
 
@@ -77,6 +77,15 @@ class Setting:
         lines += ["[spark]", 'master = "local[2]"', '"spark.driver.memory" = "2g"']
         lines += ["[adapt]", self.adapt]
         return parse_job("\n".join(lines), "benchmark")
+
+
+WARM_UP_BATCHES = 8
+
+
+def warm_up(data: Windowed, runtime: str, home: Path) -> None:
+    """A run over the first batches, so that the first one that counts is not the only one in a cold JVM."""
+    link(data, home / "warm-up" / "in", 0, WARM_UP_BATCHES)
+    run(Setting(data, home / "warm-up", runtime, "", ""))
 
 
 def run(setting: Setting, batches: int | None = None, notice: Callable[[Timed], None] = lambda entry: None) -> Ran:

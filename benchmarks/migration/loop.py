@@ -16,7 +16,7 @@ from unittest import mock
 
 from benchmarks.harness import align
 from benchmarks.migration.data import Stage, Windowed, answer, delivered, link
-from benchmarks.migration.jobs import Setting, run
+from benchmarks.migration.jobs import Setting, run, warm_up
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.policies.replan_worthwhile import ReplanWorthwhile
 
@@ -49,6 +49,7 @@ def measure(data: Windowed, runtime: str, turns: int, home: Path) -> bool:
     """Run all, print the table, and tell whether every answer was right."""
     expected = answer(data)
     print(f"\nloop, {runtime}: {data.batches} batches of {data.rows_a_batch:,} rows, {turns} turns", flush=True)
+    warm_up(data, runtime, home)
     found: dict[str, list[Looked]] = {name: [] for name in RUNS}
     for turn in range(turns):
         for name in list(RUNS)[:: -1 if turn % 2 else 1]:
