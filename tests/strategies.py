@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -257,7 +259,9 @@ def cases(draw: st.DrawFn, largest: int = 5, ahead: Sequence[str] = ()) -> Case:
         equalities=equalities,
         conditions=conditions,
         select=select,
-        plan=draw(st.sampled_from(["auto", "left-deep"])) if draw(st.integers(0, 5)) == 5 else _plan(draw, equalities),
+        plan=draw(st.sampled_from(["auto", "left-deep"]))
+        if draw(st.integers(0, 5)) == 5
+        else place_filters(_plan(draw, equalities), conditions, lambda places: draw(st.integers(0, places - 1))),
         slots=slots,
         groups=draw(st.integers(slots, 20)),
         fanout=draw(st.sampled_from([2, 2, 3, 4])),
@@ -412,17 +416,25 @@ def _predicates(
                 build("{} > {}", lambda x, y: x > y, column(a, "v"), column(b, "v")),
                 equal(column(c, "t"), constant("'x'", "x")),
             ),
-            # filters of one input
-            build("{} > 2", lambda x: x > 2, column(c, "v")),
-            build("{} IN (0, 1, 2, 3, 4, 5, 6)", lambda x: x in range(7), column(c, "v")),
-            Term(f"{c}.t IS NOT NULL", frozenset({c}), lambda rows, c=c: rows[c]["t"] is not None),
-            column(c, "p"),
-            Term(f"NOT {c}.p", frozenset({c}), lambda rows, c=c: None if rows[c]["p"] is None else not rows[c]["p"]),
+            *_filters(c),
         ]
         if of[a].schema.field("ts").type == of[b].schema.field("ts").type:
             options += [_band(a, b, of[a].schema.field("ts").type, unit, unit_name)] * 2
         result.append(draw(st.sampled_from(options)))
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        result.append(draw(st.sampled_from(_filters(draw(st.sampled_from(aliases))))))
     return result
+
+
+def _filters(c: str) -> list[Term]:
+    """Of one input."""
+    return [
+        build("{} > 2", lambda x: x > 2, column(c, "v")),
+        build("{} IN (0, 1, 2, 3, 4, 5, 6)", lambda x: x in range(7), column(c, "v")),
+        Term(f"{c}.t IS NOT NULL", frozenset({c}), lambda rows: rows[c]["t"] is not None),
+        column(c, "p"),
+        Term(f"NOT {c}.p", frozenset({c}), lambda rows: None if rows[c]["p"] is None else not rows[c]["p"]),
+    ]
 
 
 def _band(a: str, b: str, kind: pa.DataType, unit: int, unit_name: str) -> Term:
@@ -521,6 +533,36 @@ def _plan(draw: st.DrawFn, equalities: list[tuple[Term, Term]]) -> str:
         trees = {t: s for t, s in trees.items() if t not in members}
         trees[frozenset().union(*members)] = text
     return next(iter(trees.values()))
+
+
+def place_filters(plan: str, conditions: Sequence[Term], choose: Callable[[int], int]) -> str:
+    """The tree with filters of the query above its joins: `choose` picks one of so many places for each, from 0 up."""
+    counts = Counter(next(iter(term.aliases)) for term in conditions if len(term.aliases) == 1)
+    joins: list[tuple[int, set[str]]] = []  # where each ends, and its inputs
+    open_joins: list[set[str]] = []
+    for piece in re.finditer(r"[()]|[^\s()]+", plan):
+        if piece[0] == "(":
+            open_joins.append(set())
+        elif piece[0] == ")":
+            joins.append((piece.end(), open_joins.pop()))
+        else:
+            for inputs in open_joins:
+                inputs.add(piece[0])
+    marks: dict[int, list[str]] = {}
+    for alias, count in sorted(counts.items()):
+        ends = [end for end, inputs in joins if alias in inputs]
+        for number in range(count):
+            if place := choose(len(ends) + 1):
+                marks.setdefault(ends[place - 1], []).append(f"{alias}.{number + 1}")
+    for end, names in sorted(marks.items(), reverse=True):
+        plan = f"{plan[:end]}[{' '.join(names)}]{plan[end:]}"
+    return plan
+
+
+def placed_plans(case: Case, random: Random) -> list[str]:
+    """`all_plans`, each with its filters at their inputs, and with every filter anywhere."""
+    plans = all_plans(case)
+    return [*plans, *(place_filters(plan, case.conditions, random.randrange) for plan in plans)]
 
 
 def all_plans(case: Case) -> list[str]:

@@ -22,7 +22,8 @@ STATISTICS = Statistics({"A": 100, "B": 200, "C": 50}, {"A B": 0.01, "B C": 0.02
 def moves(text: str, tree: str) -> tuple[float, float]:
     query = bind(text, {name: Stream(name, SCHEMA) for name in "ABC"})
     model = HashProbes(CostConstants(insert=10, delete=5, send=1))
-    price = price_moves(query, parse_tree(tree, query), {}, Estimates(graph_of(query, STATISTICS), model))
+    estimates = Estimates(graph_of(query, STATISTICS), model)
+    price = price_moves(query, parse_tree(tree, query), {}, lambda join: estimates)
     return price.cpu, price.memory
 
 

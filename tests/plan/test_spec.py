@@ -15,8 +15,8 @@ from watersmeet.optimize.choose import choose_plan
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out, lay_out_spec
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import FilterSpec, JoinSpec, PlanSpec, VisitSpec, joins_of, spec_of
-from watersmeet.plan.tree import choose_tree, parse_tree
+from watersmeet.plan.spec import FilterSpec, JoinSpec, PlanSpec, VisitSpec, spec_of
+from watersmeet.plan.tree import choose_tree, joins_of, parse_tree
 
 STREAMS = {name: Stream(name, parse_schema("w BIGINT, x BIGINT, y BIGINT, z BIGINT, ts TIMESTAMP")) for name in "ABCD"}
 ONE_KEY = "SELECT A.w FROM A, B, C WHERE A.x = B.x AND B.x = C.x AND A.w > 3 AND C.w + 1 < 9"

@@ -176,9 +176,9 @@ class Outlook:
 
     @property
     def plan_figures(self) -> Mapping[str, float]:
-        """What plans are chosen by: rates, and selectivities."""
+        """What plans are chosen by: rates, selectivities, and what filters pass."""
         self._check(Signal.PLANS)
-        return figures_of(self.facts.graph)
+        return figures_of(self.facts.graph, self.facts.reconsidering.prices)
 
     @property
     def standing(self) -> PlannedTree:

@@ -11,7 +11,7 @@ from watersmeet.model.group_figures import Floats, GroupFigures
 from watersmeet.model.ids import LIVE, OperatorName
 from watersmeet.model.smoothing import Smoothing, find_smoothing
 from watersmeet.plan.physical import FromOperator, Node, PhysicalPlan, State
-from watersmeet.plan.spec import joins_of
+from watersmeet.plan.tree import joins_of
 from watersmeet.state.ledger import Ledger, Ledgers
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_table import EMPTY

@@ -88,6 +88,11 @@ def measured_lines(measured: Measured) -> list[str]:
             )
             sides = f"{' '.join(pair.left)} with {' '.join(pair.right)}"
             lines.append(f"{sides}: selectivity {pair.selectivity:.3g}{checked}")
+    lines += [
+        f"{seen.alias}, filter {seen.filter}: passes {seen.share:.3g}, {seen.seconds / seen.rows * 1e6:.3g} us a row"
+        for seen in measured.filters
+        if seen.rows > 0
+    ]
     return lines
 
 
@@ -122,6 +127,7 @@ def explain_json(
                 {"left": list(p.left), "right": list(p.right), "selectivity": p.selectivity, "key": p.key_share}
                 for p in ([] if measured is None else measured.pairs)
             ],
+            "filters": [seen.to_json() for seen in (() if measured is None else measured.filters)],
         },
         "output": [{"name": c.name, "expression": expression_text(c.expr)} for c in plan.query.select],
     }
@@ -165,13 +171,14 @@ class _TextTree:
 
 
 def _join_lines(join: ShownJoin) -> list[str]:
-    return [f"{join.title}{join.how} ({stages_text(join.stages)})", *(f"checks {text}" for text in join.checks)]
+    head = f"{join.title}{join.how} ({stages_text(join.stages)})"
+    return [head, *(f"checks {text}" for text in join.checks), *(f"then filters {text}" for text in join.filters)]
 
 
 def _leaf_line(plan: PhysicalPlan, alias: str) -> str:
     entry = plan.query.input(alias)
     name = alias if alias == entry.stream.name else f"{alias} (stream {entry.stream.name})"
-    filters = filters_text(entry)
+    filters = filters_text(plan.filters_at(alias))
     return f"{name} {window_text(entry.window)}" + (f" where {filters}" if filters else "")
 
 

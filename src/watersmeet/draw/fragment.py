@@ -30,6 +30,7 @@ def _shown(stage: FragmentStage, plan: PhysicalPlan, node: Node) -> ShownJoin:
             ShownInput(entry.source, (entry.state,), _probes(node, place)) for place, entry in enumerate(node.inputs)
         ),
         exchanges=stage.exchanges if node is stage.root else (),
+        filters=_filters(node),
     )
 
 
@@ -42,6 +43,7 @@ def _(stage: FragmentStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, 
             "tree": node.tree,
             "keys": list(_keys(plan, node)),
             "predicates": list(_checks(node)),
+            "filters": list(_filters(node)),
             "inputs": [
                 {
                     "source": str(entry.source),
@@ -63,6 +65,10 @@ def _keys(plan: PhysicalPlan, node: Node) -> tuple[str, ...]:
 
 def _checks(node: Node) -> tuple[str, ...]:
     return tuple(expression_text(expr) for _, expr in node.predicates)
+
+
+def _filters(node: Node) -> tuple[str, ...]:
+    return tuple(expression_text(entry.expr) for entry in node.filters)
 
 
 def _probes(node: Node, place: int) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ def _(stage: HopStage, plan: PhysicalPlan) -> tuple[ShownJoin, ...]:
             inputs=inputs,
             exchanges=stage.probes[0].exchanges,  # those of all origins are the same
             part=HopTable(stages, tuple((str(entry.source), *entry.probes) for entry in inputs)),
+            filters=_filters(node),
         ),
     )
 
@@ -50,6 +51,7 @@ def _(stage: HopStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, Any]]
             "tree": node.tree,
             "routed": True,
             "predicates": list(_checks(node)),
+            "filters": list(_filters(node)),
             "inputs": [
                 {
                     "source": str(entry.source),
@@ -68,6 +70,10 @@ def _(stage: HopStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, Any]]
 
 def _checks(node: RoutedNode) -> tuple[str, ...]:
     return tuple(map(expression_text, node.predicates))
+
+
+def _filters(node: RoutedNode) -> tuple[str, ...]:
+    return tuple(map(expression_text, node.filters))
 
 
 def _probes(plan: PhysicalPlan, node: RoutedNode, entry: RoutedInput) -> tuple[str, ...]:

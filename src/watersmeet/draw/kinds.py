@@ -56,6 +56,7 @@ class ShownJoin:
     inputs: tuple[ShownInput, ...]
     exchanges: tuple[Exchange, ...]  # where its results go, if they leave the stage and are not those of the query
     part: Part | None = None
+    filters: tuple[str, ...] = ()  # of its inputs, that stand above it
 
     @property
     def title(self) -> str:

@@ -145,11 +145,11 @@ def _sketch_join(plan: PhysicalPlan, joins: dict[OperatorName, ShownJoin], join:
 
 
 def _sketch_lines(join: ShownJoin) -> tuple[Line, ...]:
-    """Keys and checks; of many checks the first few."""
-    checks = join.checks
+    """Keys and checks, and filters that stand above it; of many of these the first few."""
+    checks = (*(f"checks {text}" for text in join.checks), *(f"then filters {text}" for text in join.filters))
     shown = checks if len(checks) <= MOST_CHECKS else checks[: MOST_CHECKS - 1]
     lines = [Line(text if i == 0 else f"and {text}", KEY) for i, text in enumerate(join.keys)]
-    lines += [Line(f"checks {text}", CHECK) for text in shown]
+    lines += [Line(text, CHECK) for text in shown]
     if len(shown) < len(checks):
         lines.append(Line(f"and {len(checks) - len(shown)} more", CHECK, tooltip="\n".join(checks)))
     return tuple(lines)
@@ -195,6 +195,6 @@ def _sketch_leaf(plan: PhysicalPlan, alias: str) -> LeafCard:
     if alias != entry.stream.name:
         lines.append(Line(f"stream {entry.stream.name}", SMALL))
     lines.append(Line(window_text(entry.window), SMALL))
-    if entry.filters:
-        lines.append(Line(f"where {filters_text(entry)}", CHECK))
+    if filters := plan.filters_at(alias):
+        lines.append(Line(f"where {filters_text(filters)}", CHECK))
     return LeafCard(tuple(lines), min(MOST_STREAM, max(COLUMN - 10, *(line.width + 20 for line in lines))))

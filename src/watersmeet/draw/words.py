@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from watersmeet.model.expressions import Call, Expr, describe
 from watersmeet.model.quantities import UNIT_MICROSECONDS, microseconds
 from watersmeet.model.streams import Range, Window
 from watersmeet.plan.physical import Exchange, PhysicalPlan
-from watersmeet.plan.query import QueryInput
 
 _SIGNS = {"equal": "=", "not_equal": "<>", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _SIGNS |= {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "AND", "or": "OR"}
@@ -15,11 +16,13 @@ _SIGNS |= {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "
 def expression_text(expr: Expr) -> str:
     """`expr` with the usual signs for comparison and arithmetic.
 
-    >>> import pyarrow as pa
-    >>> from watersmeet.model.expressions import Column, Literal
-    >>> v = Column("A", "v", pa.int64())
-    >>> expression_text(Call("less", (Call("add", (v, v), v.type), Literal(3, v.type)), pa.bool_()))
-    '(A.v + A.v) < 3'
+        >>> import pyarrow as pa
+        >>> from collections.abc import Sequence
+
+    from watersmeet.model.expressions import Column, Literal
+        >>> v = Column("A", "v", pa.int64())
+        >>> expression_text(Call("less", (Call("add", (v, v), v.type), Literal(3, v.type)), pa.bool_()))
+        '(A.v + A.v) < 3'
     """
     if not isinstance(expr, Call):
         return describe(expr)
@@ -48,11 +51,11 @@ def window_text(window: Window) -> str:
     return f"[RANGE {counted(width // size, unit).upper()}]"
 
 
-def filters_text(entry: QueryInput) -> str:
-    """The filters of a query input as one condition; empty where it has none."""
-    if len(entry.filters) > 1:
-        return " AND ".join(map(_operand, entry.filters))
-    return "".join(map(expression_text, entry.filters))
+def filters_text(filters: Sequence[Expr]) -> str:
+    """Filters as one condition; empty where there are none."""
+    if len(filters) > 1:
+        return " AND ".join(map(_operand, filters))
+    return "".join(map(expression_text, filters))
 
 
 def classes_text(plan: PhysicalPlan, names: tuple[str, ...]) -> str:

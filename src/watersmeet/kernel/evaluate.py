@@ -43,13 +43,33 @@ def matches(predicates: Sequence[Expr], batch: pa.RecordBatch) -> Mask | None:
         return None
     mask = np.ones(batch.num_rows, dtype=np.bool_)
     for predicate in predicates:
-        value = _compute_or_explain(predicate, batch)
-        if isinstance(value, pa.Scalar):
-            mask &= value.as_py() is True
-        else:
-            mask &= value.fill_null(False).to_numpy(zero_copy_only=False)
+        mask &= satisfied(predicate, batch)
         if not mask.any():
             break
+    return mask
+
+
+def satisfied(predicate: Expr, batch: pa.RecordBatch) -> Mask:
+    """Which rows of `batch` satisfy a predicate; NULL does not."""
+    value = _compute_or_explain(predicate, batch)
+    if isinstance(value, pa.Scalar):
+        return np.full(batch.num_rows, value.as_py() is True)
+    mask: Mask = value.fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def passes(predicate: Expr, passed: str, batch: pa.RecordBatch) -> Mask:
+    """Which rows of `batch` satisfy `predicate`. Those that column `passed` says have before are not looked at.
+
+    >>> v, seen = pa.array([1, 5, 1]), pa.array([False, False, True])
+    >>> large = Call("greater", (Column("A", "v", pa.int64()), Literal(3, pa.int64())), pa.bool_())
+    >>> passes(large, "A.#f", pa.record_batch({"A.v": v, "A.#f": seen}))
+    array([False,  True,  True])
+    """
+    mask = np.array(batch.column(passed).fill_null(False).to_numpy(zero_copy_only=False))
+    rest = np.flatnonzero(~mask)
+    if len(rest):
+        mask[rest] = satisfied(predicate, batch if len(rest) == len(mask) else batch.take(pa.array(rest)))
     return mask
 
 

@@ -3,10 +3,14 @@
 A row with a NULL key can never join and goes no further. Late rows (older than the watermark as of the batch before,
 or without an event time) and rows that are ahead (later than a limit, where there is one) are split off before anything
 else looks at them.
+
+A row that fails a filter is in no result, wherever the filter stands. So where a key cannot be computed, the filters
+that stand above joins are applied to the rows here already: what a filter keeps out of the query stops no run.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,10 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel.evaluate import evaluate, matches
+from watersmeet.errors import UserError
+from watersmeet.kernel.evaluate import evaluate, satisfied
 from watersmeet.kernel.hashing import hash_keys, integers
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import Int64Array, hash_slice, sort_by_hash, take
+from watersmeet.kernel.tally import FilterTally
+from watersmeet.model.expressions import Expr
 from watersmeet.model.routing import Routing
 from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
 
@@ -77,19 +84,39 @@ def _apart(batch: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> pa.RecordBat
     return take(batch, np.flatnonzero(chosen)) if chosen.any() else None
 
 
-def prepare(split: SplitRows, leaf: LeafPort) -> pa.RecordBatch:
-    """The rows of `leaf`'s port, sorted by hash."""
+def prepare(split: SplitRows, leaf: LeafPort, tally: FilterTally | None = None) -> pa.RecordBatch:
+    """The rows of `leaf`'s port, sorted by hash. `tally` is told what filters did."""
+    tally = tally or FilterTally()
     batch = split.rows.rename_columns([f"{leaf.alias}.{name}" for name in split.rows.schema.names])
     names, arrays = list(batch.schema.names), list(batch.columns)
     names.append(time_field(leaf.alias))
     arrays.append(pa.array(split.times))
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
-    mask = matches(leaf.filters, batch)
-    if mask is not None and not mask.all():
-        batch = take(batch, np.flatnonzero(mask))
+    batch = _filtered(batch, leaf.alias, leaf.filters, tally)
+    try:
+        computed = _with_computed(batch, leaf)
+    except UserError:
+        if not leaf.raised:
+            raise
+        raised = tuple(each.expr for each in leaf.raised)
+        computed = _with_computed(_filtered(batch, leaf.alias, raised, tally), leaf)
+    return keyed(computed, leaf.state.key_fields, leaf.state.fields)
+
+
+def _filtered(batch: pa.RecordBatch, alias: str, filters: tuple[Expr, ...], tally: FilterTally) -> pa.RecordBatch:
+    """The rows that pass. All filters are asked about all rows, unless none is left."""
+    mask = np.ones(batch.num_rows, dtype=np.bool_)
+    for expr in filters:
+        if not mask.any():
+            break
+        mask &= tally.ask(alias, expr, functools.partial(satisfied, expr, batch))
+    return batch if mask.all() else take(batch, np.flatnonzero(mask))
+
+
+def _with_computed(batch: pa.RecordBatch, leaf: LeafPort) -> pa.RecordBatch:
     for name, expr in leaf.computed:
         batch = batch.append_column(name, evaluate(expr, batch))
-    return keyed(batch, leaf.state.key_fields, leaf.state.fields)
+    return batch
 
 
 def keyed(

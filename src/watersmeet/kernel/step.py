@@ -21,12 +21,17 @@ chunks of bounded size, in rows and in bytes of text, so a hot key or a long tex
 bounded, too, unless one hash has more rows. What is made for each new row is not: `kernel/join_pieces.py` bounds that,
 by working through the new rows one stretch of the hash after the other.
 
+Filters that stand above the join are put to whole combinations, after everything else: each row that is in one is
+looked at once in a step, however many combinations it is in. A row that fails is in no result, wherever its filter
+stands. So where a predicate cannot be computed, the filters that rows have still to pass come first.
+
 `#h` collisions: hashes only nominate candidates. Unless the plan says that the hash is exact, the real keys of every
 candidate are compared.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -36,16 +41,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel.evaluate import matches
+from watersmeet.errors import UserError
+from watersmeet.kernel.evaluate import matches, satisfied
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import BoolArray, Indexed
 from watersmeet.kernel.probe import expand, number_distinct
 from watersmeet.kernel.rows import Int64Array, gather, hashes, narrow, take
-from watersmeet.kernel.tally import Tally
+from watersmeet.kernel.tally import FilterTally, Tally
 from watersmeet.kernel.widths import widths
 from watersmeet.kernel.window import LONG_AGO, NEVER, Lifetimes, lifetimes
 from watersmeet.model.expressions import Expr, columns_of
-from watersmeet.plan.physical import HASH_FIELD, Node
+from watersmeet.plan.physical import HASH_FIELD, Node, RaisedFilter
 
 # Candidates expanded at once: bounds the memory that a hot key takes, and is large enough to hide the cost of a call.
 CHUNK_ROWS = 262_144
@@ -131,10 +137,12 @@ def _step(
         benches = [search.bench(node, j, new[j], some, oldest[j]) for j in range(len(new))]
         if _all_meet_in_time(benches):
             benches = [replace(bench, lifetimes=None) for bench in benches]
+        filters = [_Verdicts(entry, benches, tally.filters) for entry in node.filters]
         for i, which in ways:
             start = _Partial.of_origin(benches[i], i)
-            for partial in _extend(node, benches, start, which, node.orders[i], chunk_rows, tally):
-                for piece in partial.pieces(benches, names):
+            for whole in _extend(node, benches, start, which, node.orders[i], chunk_rows, tally):
+                passing = _passing(whole, filters)
+                for piece in passing.pieces(benches, names) if len(passing.key) else ():
                     yield piece.output(node, benches, search.distinct)
 
 
@@ -437,16 +445,67 @@ def _join(
     for reads, predicates in _due(node, j, frozenset(wider.rows)).items():
         if not len(wider.key):
             break
-        names = dict.fromkeys(column.field_name for expr in predicates for column in columns_of(expr))
-        masks = [
-            matches(predicates, piece.columns(benches, list(names))) for piece in wider.pieces(benches, list(names))
-        ]
-        mask = np.concatenate([each for each in masks if each is not None])
+        try:
+            mask = _checked(predicates, benches, wider)
+        except UserError:
+            awaited = [_Verdicts(entry, benches, tally.filters) for entry in node.awaited if entry.input in wider.rows]
+            if not awaited:
+                raise
+            wider = _passing(wider, awaited)
+            mask = _checked(predicates, benches, wider)
         keep = np.flatnonzero(mask)
         tally.check(reads, len(mask), len(keep))
         if len(keep) < len(mask):
             wider = wider.filter(keep)
     return wider
+
+
+def _checked(predicates: Sequence[Expr], benches: Sequence[_Bench], partial: _Partial) -> BoolArray:
+    """Which of these combinations satisfy the predicates."""
+    names = list(dict.fromkeys(column.field_name for expr in predicates for column in columns_of(expr)))
+    masks = [matches(predicates, piece.columns(benches, names)) for piece in partial.pieces(benches, names)]
+    return np.concatenate([each for each in masks if each is not None])
+
+
+class _Verdicts:
+    """What a filter that stands above a join says of the rows on a bench.
+
+    It is asked of each row once, and not of those that have passed it before they were kept.
+    """
+
+    def __init__(self, entry: RaisedFilter, benches: Sequence[_Bench], tally: FilterTally) -> None:
+        self.entry = entry
+        self.benches = benches
+        self.tally = tally
+        passed = benches[entry.input].rows.column(entry.passed.field_name)
+        self.known = np.array(passed.to_numpy(zero_copy_only=False), dtype=bool)
+        self.satisfied = self.known.copy()
+
+    def of(self, rows: Int64Array) -> BoolArray:
+        """For each of `rows`, which may come up more than once, whether it passes."""
+        wanted = np.zeros(len(self.known), dtype=bool)
+        wanted[rows] = True
+        asked = np.flatnonzero(wanted & ~self.known)
+        if len(asked):
+            self.satisfied[asked] = np.concatenate(list(self._ask(asked)))
+            self.known[asked] = True
+        result: BoolArray = self.satisfied[rows]
+        return result
+
+    def _ask(self, rows: Int64Array) -> Iterator[BoolArray]:
+        expr, alias = self.entry.expr, self.entry.passed.alias
+        names = [column.field_name for column in self.entry.columns]  # one at least, also for a filter that reads none
+        for piece in _Partial(rows, {self.entry.input: rows}, None).pieces(self.benches, names):
+            yield self.tally.ask(alias, expr, functools.partial(satisfied, expr, piece.columns(self.benches, names)))
+
+
+def _passing(partial: _Partial, filters: Sequence[_Verdicts]) -> _Partial:
+    """The combinations whose rows pass all these filters."""
+    for each in filters:
+        mask = each.of(partial.rows[each.entry.input])
+        if not mask.all():
+            partial = partial.filter(np.flatnonzero(mask))
+    return partial
 
 
 def _due(node: Node, j: int, bound: frozenset[int]) -> dict[frozenset[int], list[Expr]]:

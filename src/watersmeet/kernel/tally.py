@@ -1,8 +1,42 @@
-"""What a step of a join saw on its way: for each pair of inputs, how many pairs of rows could meet and how many did."""
+"""What a step saw on its way: for each pair of inputs, how many pairs of rows could meet and did; what filters did."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from watersmeet.model.expressions import Expr, describe
+from watersmeet.model.statistics import FilterCounts, add_filters
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+def no_clock() -> float:
+    """For who does not care how long things take."""
+    return 0.0
+
+
+@dataclass
+class FilterTally:
+    """What filters of inputs were asked and said, and how long that took by `clock`."""
+
+    clock: Callable[[], float] = no_clock
+    seen: list[FilterCounts] = field(default_factory=list)
+
+    def ask(self, alias: str, expr: Expr, answer: Callable[[], BoolArray]) -> BoolArray:
+        """What `answer` says of some rows: whether each passes a filter."""
+        started = self.clock()
+        mask = answer()
+        seconds = self.clock() - started
+        self.seen.append(FilterCounts(alias, describe(expr), len(mask), int(np.count_nonzero(mask)), seconds))
+        return mask
+
+    @property
+    def counts(self) -> tuple[FilterCounts, ...]:
+        return add_filters(self.seen)
 
 
 @dataclass
@@ -11,6 +45,7 @@ class Tally:
 
     met: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # [could meet, have the same hash]
     checked: dict[frozenset[int], list[int]] = field(default_factory=dict)  # [looked at, satisfy the predicates]
+    filters: FilterTally = field(default_factory=FilterTally)
 
     def meet(self, first: int, second: int, possible: int, same: int) -> None:
         """`possible` pairs of a new row of the first and a row of the second could meet, `same` have the same hash."""

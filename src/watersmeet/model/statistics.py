@@ -1,4 +1,6 @@
-"""What was measured while a query ran: rows by input, and how often rows of two inputs match. Frozen data, plain JSON.
+"""What was measured while a query ran: rows by input, how often rows of two inputs match, and what filters take.
+
+Frozen data, plain JSON.
 
 Every figure is a pair of sums, what was seen and out of how much, and both fade by `FADE` with each batch. So a rate or
 a selectivity is a ratio of faded sums: an exponentially weighted mean in which a batch weighs by its size, and which
@@ -81,12 +83,47 @@ class PairCounts:
 
 
 @dataclass(frozen=True)
+class FilterCounts:
+    """What a filter of an input saw: rows looked at, those that passed, and the seconds that it took, of real time."""
+
+    alias: str
+    filter: str
+    rows: float = 0.0
+    passed: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Of rows that pass. Half a row more than were seen on either side: what was never seen is rare."""
+        return (self.passed + 0.5) / (self.rows + 1.0)
+
+    def plus(self, other: FilterCounts) -> FilterCounts:
+        return FilterCounts(
+            self.alias, self.filter, self.rows + other.rows, self.passed + other.passed, self.seconds + other.seconds
+        )
+
+    def times(self, weight: float) -> FilterCounts:
+        return FilterCounts(self.alias, self.filter, self.rows * weight, self.passed * weight, self.seconds * weight)
+
+    def to_json(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+@dataclass(frozen=True)
 class Measured:
-    """Sums over batches: seconds of event time, rows by query input, and what the probes saw."""
+    """Sums over batches: seconds of event time, rows by query input, what the probes saw, and what filters did.
+
+    `rows` are those that pass all filters of their input, wherever these stand.
+    """
 
     seconds: float = 0.0
     rows: Mapping[str, float] = field(default_factory=dict)
     pairs: tuple[PairCounts, ...] = ()
+    filters: tuple[FilterCounts, ...] = ()
+
+    def filter(self, alias: str, text: str) -> FilterCounts | None:
+        """What was seen of a filter, if it was asked at all."""
+        return next((f for f in self.filters if (f.alias, f.filter) == (alias, text) and f.rows > 0), None)
 
     def rate(self, alias: str) -> float | None:
         """Rows a second that enter the query by this input; None before time has passed."""
@@ -99,14 +136,22 @@ class Measured:
             rows[name] = rows.get(name, 0.0) + count
         faded = [pair.times(FADE) for pair in self.pairs]
         seen = [replace(pair, batches=1.0) for pair in batch.pairs]
-        return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *seen]))
+        filters = add_filters([*(entry.times(FADE) for entry in self.filters), *batch.filters])
+        return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *seen]), filters)
 
     def to_json(self) -> dict[str, Any]:
-        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": [pair.to_json() for pair in self.pairs]}
+        filters = {"filters": [entry.to_json() for entry in self.filters]} if self.filters else {}
+        pairs = [pair.to_json() for pair in self.pairs]
+        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": pairs, **filters}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Measured:
-        return cls(data["seconds"], data["rows"], tuple(PairCounts.from_json(pair) for pair in data["pairs"]))
+        return cls(
+            data["seconds"],
+            data["rows"],
+            tuple(PairCounts.from_json(pair) for pair in data["pairs"]),
+            tuple(FilterCounts(**entry) for entry in data.get("filters", ())),
+        )
 
 
 def add_pairs(counts: Iterable[PairCounts]) -> tuple[PairCounts, ...]:
@@ -114,5 +159,14 @@ def add_pairs(counts: Iterable[PairCounts]) -> tuple[PairCounts, ...]:
     total: dict[tuple[tuple[str, ...], tuple[str, ...]], PairCounts] = {}
     for entry in counts:
         key = (entry.left, entry.right)
+        total[key] = total[key].plus(entry) if key in total else entry
+    return tuple(total.values())
+
+
+def add_filters(counts: Iterable[FilterCounts]) -> tuple[FilterCounts, ...]:
+    """One entry for each filter."""
+    total: dict[tuple[str, str], FilterCounts] = {}
+    for entry in counts:
+        key = (entry.alias, entry.filter)
         total[key] = total[key].plus(entry) if key in total else entry
     return tuple(total.values())

@@ -7,6 +7,9 @@
   it costs to move rows (`moves.py`);
 - another strategy by name: what that one finds, whatever else there is.
 
+Filters stand at their inputs, unless a tree says otherwise, or one of these plans is cheaper with a filter above a join
+(`place_filters.py`), by what was measured of it.
+
 The optimiser may propose a cartesian product, which does not run: such plans are passed over.
 
 Plans that cost the same within `ALIKE` are alike to us, estimates being what they are. Of those the one that stands
@@ -16,20 +19,20 @@ before what was searched for. Where no plan fits the limits, only plans that can
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from watersmeet.errors import JobError
 from watersmeet.optimize.cost import NO_LIMITS, Cost, Limits, PlannedTree, finish_plan, price_text
 from watersmeet.optimize.dominating import dominating
 from watersmeet.optimize.estimates import CostConstants, CostModel, Estimates, HashProbes, Orders
-from watersmeet.optimize.moves import price_moves
+from watersmeet.optimize.place_filters import Prices, filter_prices, place_filters, price_plan
 from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.optimize.shape import from_tree
 from watersmeet.optimize.strategies import EXHAUSTIVE_UP_TO, STRATEGIES, bjtree_init, find_strategy, mjoin_init
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import Join, Tree, can_spill, check_tree, choose_tree, join_by_key, left_deep, mjoin
+from watersmeet.plan.tree import Join, Tree, bare, can_spill, check_tree, choose_tree, join_by_key, left_deep, mjoin
 
 # Seconds of CPU, as `runtime/calibration.py` measured them on the build machine; for where nobody measures.
 STANDARD = CostConstants(
@@ -91,7 +94,8 @@ def choose_plan(
         graph = graph_of(query, statistics)
         found = find_strategy(setting)(graph, limits, model)
         if can_run(query, found.tree):
-            chosen = price_with_moves(query, graph, model, limits, found)
+            prices = filter_prices(query, statistics.measured)
+            chosen = price_whole(query, graph, model, limits, found, prices)
             why = setting
         else:
             chosen = best_of(query, considered, limits)
@@ -121,7 +125,9 @@ def show_considered(
 ) -> tuple[Alternative, ...]:
     """What a plan that stands already costs by what is known now, and what else there would be."""
     graph = graph_of(query, statistics)
-    standing = price_with_moves(query, graph, model, limits, price_as_written(graph, "this plan", tree, model))
+    prices = filter_prices(query, statistics.measured)
+    as_written = price_as_written(graph, "this plan", tree, model)
+    standing = price_whole(query, graph, model, limits, as_written, prices)
     others = [plan for plan in consider(query, statistics, limits, model) if plan.tree != tree]
     return _shown(others, standing, limits)
 
@@ -138,9 +144,12 @@ def consider(query: Query, statistics: Statistics, limits: Limits, model: CostMo
         if len(query.aliases) <= EXHAUSTIVE_UP_TO:
             plans += dominating(graph, limits, model)
     found: dict[str, PlannedTree] = {}
+    prices = filter_prices(query, statistics.measured)
     for plan in plans:
         if can_run(query, plan.tree):
-            found.setdefault(str(plan.tree), price_with_moves(query, graph, model, limits, plan))
+            found.setdefault(str(plan.tree), price_whole(query, graph, model, limits, plan, prices))
+    for plan in placed_plans(query, graph, model, limits, [*found.values()], prices):
+        found.setdefault(str(plan.tree), plan)
     return list(found.values())
 
 
@@ -168,15 +177,29 @@ def best_of(query: Query, plans: list[PlannedTree], limits: Limits) -> PlannedTr
 def price_as_written(graph: JoinGraph, name: str, tree: Tree, model: CostModel) -> PlannedTree:
     """A tree that nobody searched for, with the probe orders of `mjoin_order`."""
     estimates = Estimates(graph, model)
-    return finish_plan(estimates, name, from_tree(estimates, tree), NO_LIMITS, "as the text has it")
+    plan = finish_plan(estimates, name, from_tree(estimates, tree), NO_LIMITS, "as the text has it")
+    return replace(plan, tree=tree)  # with filters where it has them
 
 
-def price_with_moves(
-    query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plan: PlannedTree
+def placed_plans(
+    query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plans: Sequence[PlannedTree], prices: Prices
+) -> list[PlannedTree]:
+    """Those of these plans that are cheaper with a filter above a join, with their filters there."""
+    found: list[PlannedTree] = []
+    for plan in plans if prices else ():
+        at_inputs = replace(plan, tree=bare(plan.tree))
+        placed = place_filters(query, graph, model, at_inputs, prices)
+        if placed is not at_inputs:
+            named = replace(placed, strategy=f"{plan.strategy}, filters above")
+            found.append(price_whole(query, graph, model, limits, named, prices))
+    return found
+
+
+def price_whole(
+    query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plan: PlannedTree, prices: Prices
 ) -> PlannedTree:
-    """The plan with what its moves cost."""
-    moves = price_moves(query, plan.tree, dict(plan.orders), Estimates(graph, model))
-    full = Cost(plan.cost.cpu + moves.cpu, plan.cost.memory + moves.memory)
+    """The plan with all that it costs: moves, and filters where they stand, too."""
+    full = price_plan(query, graph, model, plan, prices)
     return replace(plan, cost=full, qualifies=limits.allow(full))
 
 

@@ -13,20 +13,26 @@ to the plans that they leave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from watersmeet.optimize.cost import Cost
 from watersmeet.optimize.estimates import Estimates, Orders
 from watersmeet.optimize.mjoin_order import order_node
 from watersmeet.plan.query import Query
 from watersmeet.plan.routes import choose_routes
-from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
+from watersmeet.plan.tree import Join, Leaf, Tree, bare, shared_keys
 
 
-def price_moves(query: Query, tree: Tree, orders: Mapping[Join, Orders], estimates: Estimates) -> Cost:
-    """What the moves of a plan add to its cost. A join without given orders has those of `mjoin_order`."""
+def price_moves(
+    query: Query, tree: Tree, orders: Mapping[Join, Orders], estimates_of: Callable[[Join], Estimates]
+) -> Cost:
+    """What the moves of a plan add to its cost. A join without given orders has those of `mjoin_order`.
+
+    `estimates_of` says for each join by which figures: they may differ where filters stand above joins.
+    """
     if isinstance(tree, Leaf):
         return Cost(0.0, 0.0)
+    estimates = estimates_of(tree)
     send = estimates.model.constants.send
     parts = tuple(child.aliases for child in tree.children)
     masks = tuple(sum(estimates.bit[alias] for alias in part) for part in parts)
@@ -38,7 +44,7 @@ def price_moves(query: Query, tree: Tree, orders: Mapping[Join, Orders], estimat
             stays = isinstance(child, Join) and shared_keys(query, tuple(c.aliases for c in child.children)) == keys
             cpu += 0.0 if stays else send * rate
     else:
-        wanted = orders.get(tree) or order_node(estimates, masks).orders
+        wanted = orders.get(bare(tree)) or order_node(estimates, masks).orders
         routes = choose_routes(query, parts, wanted)
         for place, mask in enumerate(masks):
             probed = {visit.keys for route in routes for visit in route if visit.input == place}
@@ -51,6 +57,6 @@ def price_moves(query: Query, tree: Tree, orders: Mapping[Join, Orders], estimat
                 joined |= masks[visit.input]
                 cpu += send * estimates.rows(joined) * estimates.churn(mask)
     for child in tree.children:
-        below = price_moves(query, child, orders, estimates)
+        below = price_moves(query, child, orders, estimates_of)
         cpu, memory = cpu + below.cpu, memory + below.memory
     return Cost(cpu, memory)

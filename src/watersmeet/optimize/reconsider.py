@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from watersmeet.errors import JobError
 from watersmeet.model.statistics import Measured
@@ -16,19 +17,21 @@ from watersmeet.optimize.choose import (
     best_of,
     can_run,
     consider,
+    placed_plans,
     price_as_written,
-    price_with_moves,
+    price_whole,
     written_plans,
 )
-from watersmeet.optimize.cost import NO_LIMITS, Cost, Limits, PlannedTree, cost, finish_plan, shape_cost
+from watersmeet.optimize.cost import NO_LIMITS, Cost, Limits, PlannedTree, finish_plan, shape_cost
 from watersmeet.optimize.estimates import CostModel, Estimates
 from watersmeet.optimize.local_search import improve
+from watersmeet.optimize.place_filters import Prices, filter_prices
 from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.optimize.shape import from_tree
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import PlanSpec, joins_of
-from watersmeet.plan.tree import Tree, choose_tree
+from watersmeet.plan.spec import PlanSpec
+from watersmeet.plan.tree import Tree, choose_tree, joins_of
 
 EFFORT_SECONDS = 8e-6  # that a unit of `Estimates.effort` takes, some; see `strategies.py`
 GUESS_SECONDS = 0.4e-3  # for the square of the number of inputs: what a full search takes, before one was timed
@@ -80,17 +83,25 @@ class Reconsidering:
     def statistics(self) -> Statistics:
         return replace(self.planning.statistics, measured=self.measured)
 
+    @property
+    def prices(self) -> Prices:
+        """What is known of filters."""
+        return filter_prices(self.query, self.measured)
+
     def graph(self) -> JoinGraph:
         return graph_of(self.query, self.statistics)
 
 
-def figures_of(graph: JoinGraph) -> dict[str, float]:
-    """Rates by input and selectivities by pair of inputs: the same figures whichever plan they were measured by.
+def figures_of(graph: JoinGraph, filters: Prices = MappingProxyType({})) -> dict[str, float]:
+    """Rates by input, selectivities by pair of inputs, and the shares that filters pass, by input and number.
+
+    They are the same figures whichever plan they were measured by.
 
     >>> figures_of(JoinGraph({"A": 10, "B": 20}, {"A B": 0.1}, windows=2))
     {'A': 10.0, 'B': 20.0, 'A B': 0.1}
     """
-    return {**graph.rates, **{" ".join(pair): share for pair, share in graph.selectivities.items()}}
+    passes = {f"{alias}.{place + 1}": price.share for (alias, place), price in filters.items()}
+    return {**graph.rates, **{" ".join(pair): share for pair, share in graph.selectivities.items()}, **passes}
 
 
 def price_standing(asked: Reconsidering, graph: JoinGraph) -> PlannedTree:
@@ -98,8 +109,7 @@ def price_standing(asked: Reconsidering, graph: JoinGraph) -> PlannedTree:
     planning, spec = asked.planning, asked.spec
     orders = tuple((join, spec.join(join).orders) for join in joins_of(spec.tree))
     bare = PlannedTree("this plan", spec.tree, orders, Cost(0.0, 0.0), True, "it stands")
-    bare = replace(bare, cost=cost(bare, graph, planning.model))
-    return price_with_moves(asked.query, graph, planning.model, planning.limits, bare)
+    return price_whole(asked.query, graph, planning.model, planning.limits, bare, asked.prices)
 
 
 def price_known(asked: Reconsidering, graph: JoinGraph, plan: str) -> PlannedTree | None:
@@ -138,14 +148,15 @@ def search_quickly(asked: Reconsidering, graph: JoinGraph, standing: PlannedTree
     for found, _ in sorted(met, key=lambda step: limits.merit(step[1])):
         plan = finish_plan(estimates, "nearby", found, limits, "near the plan that stood")
         if can_run(asked.query, plan.tree):
-            plans.append(price_with_moves(asked.query, graph, planning.model, limits, plan))
+            plans.append(price_whole(asked.query, graph, planning.model, limits, plan, asked.prices))
             tried += 1
         if tried == FINISHED:
             break
+    plans += placed_plans(asked.query, graph, planning.model, limits, plans, asked.prices)
     return best_of(asked.query, plans, limits)
 
 
 def _priced(asked: Reconsidering, graph: JoinGraph, name: str, tree: Tree) -> PlannedTree:
     planning = asked.planning
     bare = price_as_written(graph, name, tree, planning.model)
-    return price_with_moves(asked.query, graph, planning.model, planning.limits, bare)
+    return price_whole(asked.query, graph, planning.model, planning.limits, bare, asked.prices)

@@ -10,13 +10,15 @@ Anything else is refused, with what differs. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from watersmeet.model.expressions import Expr, columns_of, describe
 from watersmeet.model.streams import Range, Window
-from watersmeet.plan.physical import PhysicalPlan, State, time_field
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import PhysicalPlan, time_field
 from watersmeet.plan.query import Query, QueryInput
+from watersmeet.plan.tree import bare
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,12 @@ def compare_queries(
 
 
 def missing_columns(former: PhysicalPlan, new: PhysicalPlan) -> list[str]:
-    """What the new plan needs of rows that the state of the former does not hold."""
-    held = {state.aliases[0]: {name for name, _ in state.fields} for state in _of_inputs(former)}
-    needed = {state.aliases[0]: {name for name, _ in state.fields} for state in _of_inputs(new)}
+    """What the new plan needs of rows that the state of the former does not hold.
+
+    What is there for the sake of a filter above a join counts on neither side: rows that had passed it need not have
+    that column, and it is not looked at in those.
+    """
+    held, needed = _columns(former), _columns(new)
     for alias, filters in added_filters(former.query, new.query).items():
         needed[alias] |= {column.field_name for expr in filters for column in columns_of(expr)}
     found = sorted(name for alias, names in needed.items() for name in names - held[alias])
@@ -83,8 +88,10 @@ def added_filters(former: Query, new: Query) -> dict[str, tuple[Expr, ...]]:
     }
 
 
-def _of_inputs(plan: PhysicalPlan) -> Iterator[State]:
-    return (state for state in plan.states.values() if len(state.aliases) == 1)
+def _columns(plan: PhysicalPlan) -> dict[str, set[str]]:
+    """The columns of each input that are kept where all filters stand at their inputs."""
+    states = lay_out(plan.query, bare(plan.spec.tree)).states.values()
+    return {state.aliases[0]: {name for name, _ in state.fields} for state in states if len(state.aliases) == 1}
 
 
 def _added(former: Iterable[Expr], new: Iterable[Expr], show: Callable[[Expr], str]) -> list[str]:

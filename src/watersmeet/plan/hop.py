@@ -56,6 +56,7 @@ class RoutedNode:
     tree: str
     inputs: tuple[RoutedInput, ...]
     predicates: tuple[Expr, ...]
+    filters: tuple[Expr, ...] = ()  # of its inputs, that results must pass before they go on
 
 
 @dataclass(frozen=True)

@@ -11,20 +11,25 @@ A departure from the published algorithm (seeds map: DISS 1615-1633), which walk
 the children of a matched state too (trap 3): here every state of the plan is looked at by itself, so that nothing
 hinges on the walk.
 
-Limit: what a join of one stage with the join above it makes is never taken from a state on another key, as it arrives
-nowhere; it is joined again.
+Filters may stand elsewhere in the new plan (DISS 13.1: state filtering). One that is pushed down to its input is
+applied to the rows that a port gets; one that is pulled up finds rows that have passed it, which are marked as such. A
+column that nobody but that filter needs is not held for these rows, and is NULL where the new state has it (DISS 13.2:
+state stuffing): nobody looks at it, because of the mark.
+
+Limits: what a join of one stage with the join above it makes is never taken from a state on another key, as it arrives
+nowhere; it is joined again. So is what awaits a filter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from watersmeet.model.expressions import Expr
+from watersmeet.errors import JobError
+from watersmeet.model.expressions import Expr, columns_of, describe
 from watersmeet.model.ids import OperatorName, StateName
-from watersmeet.plan.changed_query import added_filters
 from watersmeet.plan.layout.walk import state_name
-from watersmeet.plan.physical import Feed, FromInput, FromOperator, PhysicalPlan, Stage, State
+from watersmeet.plan.physical import Feed, Fields, FromInput, FromOperator, LeafPort, PhysicalPlan, Stage, State
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,9 @@ class FedPort:
     port: int
     state: State  # as rows arrive there
     source: State
-    filters: tuple[Expr, ...] = ()  # that its rows have not been through: the query was changed
+    filters: tuple[tuple[Expr, str], ...] = ()  # to apply, each with the column that may say which rows have passed it
+    passed: Mapping[str, bool] = field(default_factory=dict)  # for columns that say this, what it is for all rows
+    stuffed: Fields = ()  # columns that the rows do not have
 
 
 @dataclass(frozen=True)
@@ -76,7 +83,7 @@ def match_plans(former: PhysicalPlan, new: PhysicalPlan) -> Matching:
         made=tuple(name for name in new.states if name in made),
         operators=frozenset(new.operators.keys() & former.operators.keys()),
         joins=joins,
-        ports=tuple(_fed(entries, made, joins, added_filters(former.query, new.query))),
+        ports=tuple(_fed(former, new, entries, made, joins)),
         at_once=any(
             len({state.name for state in entry.feed.states} - made) > (entry.source is not None)
             for entry in entries
@@ -118,15 +125,38 @@ def _joins(entries: Sequence[_Entry], made: frozenset[StateName]) -> frozenset[O
 
 
 def _fed(
+    former: PhysicalPlan,
+    new: PhysicalPlan,
     entries: Sequence[_Entry],
     made: frozenset[StateName],
     joins: frozenset[OperatorName],
-    added: Mapping[str, tuple[Expr, ...]],
 ) -> Iterator[FedPort]:
     """The ports whose state is to be made, or whose rows a join that runs can have in no other way."""
+    leaves = {leaf.port: leaf for leaf in new.leaves}
     for entry in entries:
-        comes_from = entry.feed.source
-        filters = added[comes_from.alias] if isinstance(comes_from, FromInput) else ()
         for port, state in entry.ports.items():
             if entry.source is not None and (state.name in made or entry.is_sent(joins)):
-                yield FedPort(port, state, entry.source, filters)
+                fed = FedPort(port, state, entry.source)
+                yield _of_input(former, new, leaves[port], fed) if isinstance(entry.feed.source, FromInput) else fed
+
+
+def _of_input(former: PhysicalPlan, new: PhysicalPlan, leaf: LeafPort, fed: FedPort) -> FedPort:
+    """With what becomes of the filters of an input: the rows have been through those that stood there."""
+    held = {name for name, _ in fed.source.fields}
+    applied = set(map(describe, former.filters_at(leaf.alias)))
+    filters = [expr for expr in leaf.filters if describe(expr) not in applied]
+    # Rows that may have passed a filter which stands above a join in both plans have a column that says so.
+    is_passed = {each.passed.field_name: describe(each.expr) in applied for each in leaf.raised}
+    stuffed = tuple(entry for entry in fed.state.fields if entry[0] not in held | is_passed.keys())
+    excused = {c.field_name for each in leaf.raised if describe(each.expr) in applied for c in columns_of(each.expr)}
+    if missing := [name for name, _ in stuffed if name not in excused]:
+        raise JobError(
+            f"the state does not hold all that the plan {new.tree} needs",
+            detail=f"Of the rows that it keeps it has no {', '.join(missing)}.",
+        )
+    return replace(
+        fed,
+        filters=tuple((expr, new.query.passed_column(leaf.alias, expr).field_name) for expr in filters),
+        passed={name: known for name, known in is_passed.items() if known or name not in held},
+        stuffed=stuffed,
+    )

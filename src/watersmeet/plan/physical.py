@@ -11,6 +11,8 @@ it.
 Names of columns inside the engine:
 - `A.x`: column x of input A; an alias holds no dot, so that all names with a dot are of this kind or the next;
 - `A.#k0`: input A's term of key class k0, where that is not a plain column (`A.##k0` if A has a column `#k0`);
+- `A.#f12ab34cd`: whether input A's row has passed one of A's filters before it was kept, where that filter stands above
+  a join: rows that were there when the filter was pulled up have, and are not put through it again;
 - `@A`: event time of input A's row in microseconds; carried only by queries that have a window;
 - `#h`: the 64-bit hash of the key; every batch and segment is sorted by it;
 - `#A+B`: the upper 16 bits of the hash that the row had in the join of A and B: its lineage, where groups are watched.
@@ -104,6 +106,25 @@ class NodeInput:
 
 
 @dataclass(frozen=True)
+class RaisedFilter:
+    """A filter of an input of the query that stands above a join.
+
+    `input` is the place of its rows among those of a join, `passed` the column that says of a row that it has passed
+    before.
+    """
+
+    input: int
+    expr: Expr
+    passed: Column
+    above: frozenset[str]  # the inputs of that join
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What it takes to apply it."""
+        return (*dict.fromkeys(columns_of(self.expr)), self.passed)
+
+
+@dataclass(frozen=True)
 class Node:
     """A multi-way join over inputs that share a key."""
 
@@ -116,6 +137,8 @@ class Node:
     exact_hash: bool  # equal hashes mean equal keys, so that keys need not be compared
     out_fields: Fields
     lineage: str | None = None  # the field for the hash that a result had here, where rows carry it
+    filters: tuple[RaisedFilter, ...] = ()  # that results must pass before they go on
+    awaited: tuple[RaisedFilter, ...] = ()  # that rows of its inputs have not been through: these, and those further up
 
     @property
     def aliases(self) -> frozenset[str]:
@@ -207,8 +230,9 @@ class LeafPort:
     stream: str
     port: int
     filters: tuple[Expr, ...]
-    computed: tuple[tuple[str, Expr], ...]  # key terms that are not plain columns
+    computed: tuple[tuple[str, Expr], ...]  # key terms that are not plain columns, and that no raised filter is passed
     state: State
+    raised: tuple[RaisedFilter, ...] = ()  # filters that stand above a join
 
 
 @dataclass(frozen=True)
@@ -267,6 +291,10 @@ class PhysicalPlan:
     def streams(self) -> tuple[str, ...]:
         """Names of the streams that are read, each once, in the order of the text."""
         return tuple(dict.fromkeys(entry.stream.name for entry in self.query.inputs))
+
+    def filters_at(self, alias: str) -> tuple[Expr, ...]:
+        """The filters of an input that are applied before any join."""
+        return next(leaf.filters for leaf in self.leaves if leaf.alias == alias)
 
     def stream_columns(self, stream: str) -> tuple[str, ...]:
         """The columns of `stream` that the plan reads, its time column among them, in schema order."""

@@ -7,11 +7,12 @@ classes, closed under transitivity), and the remaining predicates over two or mo
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from watersmeet.model.expressions import Column, Expr
+from watersmeet.model.expressions import Column, Expr, describe
 from watersmeet.model.streams import Stream, Window
 
 
@@ -77,6 +78,17 @@ class Query:
         while name in self.input(alias).stream.schema.names:
             name = f"#{name}"
         return Column(alias, name, key.type)
+
+    def passed_column(self, alias: str, expr: Expr) -> Column:
+        """The column that says of a row of `alias` that it has passed the filter `expr` before it was kept.
+
+        Only rows carry it whose filter stands above a join. It is named by what the filter is, so that it means the
+        same in every plan.
+        """
+        name = f"#f{hashlib.sha256(describe(expr).encode()).hexdigest()[:8]}"
+        while name in self.input(alias).stream.schema.names:
+            name = f"#{name}"
+        return Column(alias, name, pa.bool_())
 
     @property
     def output_schema(self) -> pa.Schema:

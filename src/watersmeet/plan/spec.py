@@ -10,7 +10,7 @@ optimisers say by then, the states are those that the spec names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,21 @@ from watersmeet.errors import InternalError
 from watersmeet.model.expressions import describe
 from watersmeet.plan.query import KeyClass, Query
 from watersmeet.plan.routes import Visit, choose_routes
-from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
+from watersmeet.plan.tree import (
+    Filter,
+    Join,
+    Leaf,
+    Tree,
+    bare,
+    filter_counts,
+    joins_of,
+    shared_keys,
+    standing_filters,
+    with_filters,
+)
 
 Orders = tuple[tuple[int, ...], ...]  # for each input of a join, the order in which its rows probe the others
-AT_INPUT = "input"  # a filter that is applied to the rows of its stream, before any join
+AT_INPUT: tuple[str, ...] = ()  # where a filter stands that is applied to the rows of its stream, before any join
 
 
 @dataclass(frozen=True)
@@ -43,11 +54,11 @@ class JoinSpec:
 
 @dataclass(frozen=True)
 class FilterSpec:
-    """Where a filter of an input stands."""
+    """Where a filter of an input stands: before any join, or above the join over the inputs `at`."""
 
     alias: str
     filter: str
-    at: str = AT_INPUT
+    at: tuple[str, ...] = AT_INPUT
 
 
 @dataclass(frozen=True)
@@ -93,13 +104,19 @@ class PlanSpec:
                 }
                 for tree, join in zip(joins_of(self.tree), self.joins, strict=True)
             ],
-            "filters": [{"alias": f.alias, "filter": f.filter, "at": f.at} for f in self.filters],
+            "filters": [
+                {"alias": f.alias, "filter": f.filter, "at": list(f.at) if f.at else "input"} for f in self.filters
+            ],
             "lineage": [list(aliases) for aliases in self.lineage],
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PlanSpec:
-        tree = _tree_from_json(data["tree"])
+        filters = tuple(
+            FilterSpec(f["alias"], f["filter"], AT_INPUT if f["at"] == "input" else tuple(f["at"]))
+            for f in data["filters"]
+        )
+        tree = _with_filters(_tree_from_json(data["tree"]), filters)
         assert isinstance(tree, Join)
         return cls(
             tree,
@@ -113,7 +130,7 @@ class PlanSpec:
                 )
                 for entry in data["joins"]
             ),
-            tuple(FilterSpec(**entry) for entry in data["filters"]),
+            filters,
             tuple(map(tuple, data["lineage"])),
         )
 
@@ -127,9 +144,10 @@ def spec_of(query: Query, tree: Tree, orders: Mapping[Join, Orders] | None = Non
     """
     assert isinstance(tree, Join)
     joins: list[JoinSpec] = []
+    given = {bare(join): order for join, order in (orders or {}).items()}
     for join in joins_of(tree):
         everyone = range(len(join.children))
-        wanted = (orders or {}).get(join, tuple(tuple(j for j in everyone if j != i) for i in everyone))
+        wanted = given.get(bare(join), tuple(tuple(j for j in everyone if j != i) for i in everyone))
         parts = tuple(child.aliases for child in join.children)
         if shared_keys(query, parts):
             joins.append(JoinSpec(wanted))
@@ -141,8 +159,17 @@ def spec_of(query: Query, tree: Tree, orders: Mapping[Join, Orders] | None = Non
                 tuple(tuple(VisitSpec(v.input, _names(v.keys), _names(v.rest)) for v in route) for route in routes),
             )
         )
-    filters = tuple(FilterSpec(e.alias, describe(expr)) for e in query.inputs for expr in e.filters)
     order = {alias: place for place, alias in enumerate(query.aliases)}
+    standing = standing_filters(tree, filter_counts(query))
+    filters = tuple(
+        FilterSpec(
+            entry.alias,
+            describe(expr),
+            tuple(sorted(standing.get((entry.alias, place), ()), key=order.__getitem__)),
+        )
+        for entry in query.inputs
+        for place, expr in enumerate(entry.filters)
+    )
     traced = tuple(
         tuple(sorted(join.aliases, key=order.__getitem__))
         for join in joins_of(tree)
@@ -151,13 +178,28 @@ def spec_of(query: Query, tree: Tree, orders: Mapping[Join, Orders] | None = Non
     return PlanSpec(tree, tuple(joins), filters, traced if lineage else ())
 
 
-def joins_of(tree: Tree) -> Iterator[Join]:
-    """The joins of a tree, each after those that feed it."""
-    if isinstance(tree, Leaf):
-        return
-    for child in tree.children:
-        yield from joins_of(child)
-    yield tree
+def tree_for(query: Query, spec: PlanSpec) -> Tree:
+    """The tree of `spec` for a query that has more filters: the new ones stand at their inputs."""
+    above = {(entry.alias, entry.filter): frozenset(entry.at) for entry in spec.filters if entry.at != AT_INPUT}
+    standing = {
+        (entry.alias, place): above[entry.alias, describe(expr)]
+        for entry in query.inputs
+        for place, expr in enumerate(entry.filters)
+        if (entry.alias, describe(expr)) in above
+    }
+    return with_filters(spec.tree, standing, filter_counts(query))
+
+
+def _with_filters(tree: Tree, filters: tuple[FilterSpec, ...]) -> Tree:
+    """The tree with the filters above its joins that stand there."""
+    counts: dict[str, int] = {}
+    standing: dict[Filter, frozenset[str]] = {}
+    for entry in filters:
+        place = counts.get(entry.alias, 0)
+        counts[entry.alias] = place + 1
+        if entry.at != AT_INPUT:
+            standing[entry.alias, place] = frozenset(entry.at)
+    return with_filters(tree, standing, counts)
 
 
 def _names(keys: tuple[KeyClass, ...]) -> tuple[str, ...]:

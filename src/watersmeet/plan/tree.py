@@ -3,12 +3,18 @@
 One node over all inputs is an mjoin, all nodes binary a bjtree, anything between a hybrid. A tree is pure shape: what
 each node joins on, keeps and emits is worked out by `plan/layout/`. As text a node is its children in
 parentheses: `((A B) C)`.
+
+Filters are applied to the rows of their input, before any join, unless a join says that they stand above it: in
+`((A B)[A] C)` those of A do, in `((A B)[A.2] C)` the second one of A, in the order of the text. Trees that differ in
+nothing else are two plans. `bare` is the shape alone.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.plan.query import KeyClass, Query
@@ -29,6 +35,7 @@ class Leaf:
 @dataclass(frozen=True)
 class Join:
     children: tuple[Tree, ...]
+    filters: tuple[str, ...] = ()  # that stand above it: all of an input ("A") or one of them ("A.2")
 
     def __post_init__(self) -> None:
         assert len(self.children) >= 2, "a join has two or more inputs"
@@ -38,19 +45,70 @@ class Join:
         return frozenset().union(*(child.aliases for child in self.children))
 
     def __str__(self) -> str:
-        return f"({' '.join(map(str, self.children))})"
+        return f"({' '.join(map(str, self.children))})" + (f"[{' '.join(self.filters)}]" if self.filters else "")
 
 
 Tree = Leaf | Join
+T = TypeVar("T", bound=Tree)
+Filter = tuple[str, int]  # an input, and the place of a filter among those of it
+Standing = Mapping[Filter, frozenset[str]]  # filters that stand above joins, by the inputs of these
+
+
+def joins_of(tree: Tree) -> Iterator[Join]:
+    """The joins of a tree, each after those that feed it."""
+    if isinstance(tree, Leaf):
+        return
+    for child in tree.children:
+        yield from joins_of(child)
+    yield tree
+
+
+def bare(tree: T) -> T:
+    """The shape alone, with all filters at their inputs."""
+    return replace(tree, children=tuple(map(bare, tree.children)), filters=()) if isinstance(tree, Join) else tree
+
+
+def standing_filters(tree: Tree, counts: Mapping[str, int]) -> dict[Filter, frozenset[str]]:
+    """The filters that stand above joins of `tree`, where each input has so many of them."""
+    return {found: join.aliases for join in joins_of(tree) for mark in join.filters for found in _named(mark, counts)}
+
+
+def with_filters(tree: Tree, standing: Standing, counts: Mapping[str, int]) -> Tree:
+    """The tree with these filters above its joins, and no others.
+
+    >>> tree = Join((Leaf("A"), Leaf("B")))
+    >>> print(with_filters(tree, {("A", 1): tree.aliases}, {"A": 2}))
+    (A B)[A.2]
+    >>> print(with_filters(tree, {("A", 0): tree.aliases}, {"A": 1}))
+    (A B)[A]
+    """
+    if isinstance(tree, Leaf):
+        return tree
+    here = sorted(found for found, above in standing.items() if above == tree.aliases)
+    marks: list[str] = []
+    for alias in dict.fromkeys(alias for alias, _ in here):
+        places = [place for name, place in here if name == alias]
+        marks += [alias] if len(places) == counts[alias] else [f"{alias}.{place + 1}" for place in places]
+    return Join(tuple(with_filters(child, standing, counts) for child in tree.children), tuple(marks))
+
+
+def filter_counts(query: Query) -> dict[str, int]:
+    return {entry.alias: len(entry.filters) for entry in query.inputs}
+
+
+def _named(mark: str, counts: Mapping[str, int]) -> list[Filter]:
+    """The filters that a mark of a join means."""
+    alias, _, number = mark.partition(".")
+    return [(alias, int(number) - 1)] if number else [(alias, place) for place in range(counts[alias])]
 
 
 def parse_tree(text: str, query: Query) -> Tree:
     """The tree that `text` describes, each input of the query exactly once."""
-    tokens = re.findall(r"[()]|[^\s(),]+", text)
+    tokens = re.findall(r"\)\[[^\[\]]*\]|[()]|[^\s(),]+", text)
     tree, rest = _parse(tokens, text)
     if rest:
         raise JobError(f'plan "{text}" goes on after its end', detail=f'Left over: "{" ".join(rest)}".')
-    named = [token for token in tokens if token not in "()"]
+    named = [token for token in tokens if token[0] not in "()"]
     for name in named:
         if name not in query.aliases:
             raise JobError(
@@ -64,11 +122,48 @@ def parse_tree(text: str, query: Query) -> Tree:
             f'plan "{text}" must name each input exactly once',
             detail=f"Missing: {', '.join(missing)}." if missing else "An input appears twice.",
         )
-    return tree
+    _check_filters(tree, query, text)
+    counts = filter_counts(query)
+    return with_filters(tree, standing_filters(tree, counts), counts)
+
+
+def _check_filters(tree: Tree, query: Query, text: str) -> None:
+    """Refuse marks that name what is not there, not below the join, or elsewhere too."""
+    counts, seen = filter_counts(query), dict[Filter, str]()
+    for join, mark in ((each, mark) for each in joins_of(tree) for mark in each.filters):
+        alias, dot, number = mark.partition(".")
+        if alias not in join.aliases:
+            raise JobError(
+                f'plan "{text}" places filters of "{alias}" above a join that does not have it',
+                detail=f"The join is over {', '.join(sorted(join.aliases))}.",
+                hint="Name an input of the join in the brackets after it, as in ((A B)[A] C).",
+            )
+        if not counts[alias]:
+            with_some = [name for name, count in counts.items() if count]
+            raise JobError(
+                f'plan "{text}" places filters of "{alias}", which has none',
+                detail=f"Inputs with filters: {', '.join(with_some) or 'none'}.",
+            )
+        if dot and not (number.isascii() and number.isdigit() and 1 <= int(number) <= counts[alias]):
+            raise JobError(
+                f'plan "{text}" places filter "{mark}", which is not there',
+                detail=f"{alias} has {_range_text(alias, counts[alias])}, in the order of the text.",
+            )
+        for found in _named(mark, counts):
+            if found in seen:
+                raise JobError(
+                    f'plan "{text}" places a filter of "{alias}" twice',
+                    detail=f"It is named by {seen[found]} and {mark}.",
+                )
+            seen[found] = mark
+
+
+def _range_text(alias: str, count: int) -> str:
+    return f"one filter, {alias}.1" if count == 1 else f"filters {alias}.1 to {alias}.{count}"
 
 
 def _parse(tokens: list[str], text: str) -> tuple[Tree, list[str]]:
-    if not tokens or tokens[0] == ")":
+    if not tokens or tokens[0].startswith(")"):
         raise JobError(
             f'plan "{text}" is not a tree',
             hint='Write "mjoin", "left-deep", or a tree such as "((A B) C)".',
@@ -77,14 +172,14 @@ def _parse(tokens: list[str], text: str) -> tuple[Tree, list[str]]:
     if head != "(":
         return Leaf(head), rest
     children: list[Tree] = []
-    while rest and rest[0] != ")":
+    while rest and not rest[0].startswith(")"):
         child, rest = _parse(rest, text)
         children.append(child)
     if not rest:
         raise JobError(f'plan "{text}" lacks a closing parenthesis')
     if len(children) < 2:
         raise JobError(f'plan "{text}" has a join of fewer than two inputs')
-    return Join(tuple(children)), rest[1:]
+    return Join(tuple(children), tuple(re.findall(r"[^\s,]+", rest[0][2:-1]))), rest[1:]
 
 
 def shared_keys(query: Query, inputs: tuple[frozenset[str], ...]) -> tuple[KeyClass, ...]:

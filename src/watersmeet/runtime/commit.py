@@ -9,7 +9,7 @@ from watersmeet.model.file_sums import FileSum
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.statistics import Measured, add_pairs
+from watersmeet.model.statistics import Measured, add_filters, add_pairs
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
@@ -114,7 +114,15 @@ def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequen
         for alias, count in task.rows.items():
             rows[alias] = rows.get(alias, 0.0) + count
     seconds = max(0, end - begin) / 1e6 if begin is not None and end is not None else 0.0
-    return Measured(seconds, rows, add_pairs(pair for task in tasks for pair in task.pairs))
+    asked = [entry for report in streams for entry in report.filters]
+    asked += [entry for task in tasks for entry in task.filters]
+    batch = Measured(seconds, rows, add_pairs(pair for task in tasks for pair in task.pairs), add_filters(asked))
+    after = manifest.measured.then(batch)
+    for entry in manifest.answering.spec.filters:
+        # Rows that a filter above a join has still to see: of those that will pass it, as many as did.
+        if entry.at and entry.alias in rows and (seen := after.filter(entry.alias, entry.filter)) is not None:
+            rows[entry.alias] *= seen.share
+    return batch
 
 
 def _with_results(learned: Learned, record: BatchRecord) -> Learned:

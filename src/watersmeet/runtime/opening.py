@@ -20,7 +20,7 @@ from watersmeet.plan.changed_query import missing_columns
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import PlanSpec, spec_of
+from watersmeet.plan.spec import PlanSpec, spec_of, tree_for
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
@@ -261,19 +261,19 @@ def _opened(
 def _asked(former: Query, query: Query, settings: PlanSettings, manifest: Manifest) -> AskedPlan | None:
     """What a run is to change to before anything else."""
     if former is not query:
-        return AskedPlan(_plan_of_changed(settings, manifest), settings.plan, query, "the query was changed")
+        return AskedPlan(_plan_of_changed(query, settings, manifest), settings.plan, query, "the query was changed")
     plan = asked_plan(query, settings, manifest)
     return None if plan is None else AskedPlan(plan, plan, query, "the settings say so")
 
 
-def _plan_of_changed(settings: PlanSettings, manifest: Manifest) -> str:
+def _plan_of_changed(query: Query, settings: PlanSettings, manifest: Manifest) -> str:
     """The plan of a query that was changed: the one that there is, unless the settings name one."""
-    return manifest.plan if settings.plan in dict(STRATEGIES) else settings.plan
+    return str(tree_for(query, manifest.answering.spec)) if settings.plan in dict(STRATEGIES) else settings.plan
 
 
 def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest: Manifest) -> PlanSpec:
     """The plan of a query that was changed, once it is known that the state holds all that it needs."""
-    spec = spec_of(query, choose_tree(query, _plan_of_changed(settings.plan, manifest)))
+    spec = spec_of(query, choose_tree(query, _plan_of_changed(query, settings.plan, manifest)))
     new = lay_out_spec(query, spec)
     missing = missing_columns(lay_out_spec(former, manifest.answering.spec), new)
     if missing and manifest.segments:

@@ -15,7 +15,7 @@ from watersmeet.model.ids import OperatorName, SegmentId
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment, ranges_from_json
-from watersmeet.model.statistics import PairCounts
+from watersmeet.model.statistics import FilterCounts, PairCounts, add_filters
 
 Backlog = Mapping[str, int]  # by what is counted: files, bytes, rows
 
@@ -37,6 +37,7 @@ class StreamReport:
     furthest_us: int | None = None  # the largest event time of rows that are ahead
     intake: UnfinishedIntake | None = None  # what these rows are a part of, if more of it is to come
     backlog: Backlog | None = None  # what the source has found and not given yet, if it can tell
+    filters: tuple[FilterCounts, ...] = ()  # what filters at the input did
 
     def plus(self, other: StreamReport) -> StreamReport:
         """Both parts together."""
@@ -57,11 +58,13 @@ class StreamReport:
             furthest_us=max(furthest, default=None),
             intake=self.intake or other.intake,
             backlog=self.backlog or other.backlog,
+            filters=add_filters([*self.filters, *other.filters]),
         )
 
     def to_json(self) -> dict[str, Any]:
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        return {**values, "intake": None if self.intake is None else asdict(self.intake)}
+        intake = None if self.intake is None else asdict(self.intake)
+        return {**values, "intake": intake, "filters": [entry.to_json() for entry in self.filters]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamReport:
@@ -72,6 +75,7 @@ class StreamReport:
                 "files": tuple((name, time) for name, time in data["files"]),
                 "sums": sums_from_json(data),
                 "intake": UnfinishedIntake.from_json(data["intake"]),
+                "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
             }
         )
 
@@ -92,6 +96,7 @@ class TaskReport:
     rows_merged: int = 0  # results of merges, among those of all joins
     groups: Mapping[OperatorName, GroupObservation] = field(default_factory=dict)  # where statistics of groups are kept
     sync_seconds: float = 0.0  # that the task has waited for the disk
+    filters: tuple[FilterCounts, ...] = ()  # what filters above joins did
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -99,6 +104,7 @@ class TaskReport:
             "added": [segment.to_json() for segment in self.added],
             "pairs": [pair.to_json() for pair in self.pairs],
             "groups": {operator: seen.to_json() for operator, seen in self.groups.items()},
+            "filters": [entry.to_json() for entry in self.filters],
         }
 
     @classmethod
@@ -113,6 +119,7 @@ class TaskReport:
                 "sums": sums_from_json(data),
                 "pairs": tuple(map(PairCounts.from_json, data["pairs"])),
                 "groups": {operator: GroupObservation.from_json(seen) for operator, seen in data["groups"].items()},
+                "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
             }
         )
 

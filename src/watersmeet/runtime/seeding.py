@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.adapt.policies.migrate.road import FULL
-from watersmeet.kernel.evaluate import matches
+from watersmeet.kernel.evaluate import passes, satisfied
 from watersmeet.kernel.pieces import merged_pieces
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import take
@@ -172,7 +172,25 @@ def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Ite
     for rows in merged_pieces(runs, source.schema):
         for port in piece.ports:
             state = port.state
-            mask = matches(port.filters, rows)
-            wanted = rows if mask is None or mask.all() else take(rows, np.flatnonzero(mask))
+            wanted = stuffed(filtered(rows, port), port)
             for slot, part in cut(keyed(wanted, state.key_fields, state.fields), placement.of(state.partitioning)):
                 yield slot, port.port, part
+
+
+def filtered(rows: pa.RecordBatch, port: FedPort) -> pa.RecordBatch:
+    """The rows that pass the filters of a port that they have not been through."""
+    for expr, passed in port.filters:
+        known = passed in rows.schema.names  # the filter stood above a join, and some may have passed it before that
+        mask = passes(expr, passed, rows) if known else satisfied(expr, rows)
+        if not mask.all():
+            rows = take(rows, np.flatnonzero(mask))
+    return rows
+
+
+def stuffed(rows: pa.RecordBatch, port: FedPort) -> pa.RecordBatch:
+    """The rows with all columns of a port: which filters they have passed, and NULL for what these alone needed."""
+    for name, passed in port.passed.items():
+        rows = rows.append_column(name, pa.repeat(pa.scalar(passed), rows.num_rows))
+    for name, kind in port.stuffed:
+        rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
+    return rows

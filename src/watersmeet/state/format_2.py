@@ -28,8 +28,8 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.layout.walk import state_name
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import Orders, joins_of, spec_of
-from watersmeet.plan.tree import Join, parse_tree, shared_keys
+from watersmeet.plan.spec import Orders, spec_of
+from watersmeet.plan.tree import Join, joins_of, parse_tree, shared_keys
 from watersmeet.state.files import Folder
 from watersmeet.state.identity import digest_2, identify, refuse_other_query
 from watersmeet.state.manifest import FORMAT, Manifest, QueryIdentity, Track

@@ -13,7 +13,7 @@ from watersmeet.plan.layout.hop import lay_hops
 from watersmeet.plan.layout.walk import Laid, Walk
 from watersmeet.plan.physical import Exchange, PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import AT_INPUT, Orders, PlanSpec, spec_of
+from watersmeet.plan.spec import Orders, PlanSpec, spec_of
 from watersmeet.plan.tree import Join, Tree, shared_keys
 
 __all__ = ["lay_out", "lay_out_spec"]
@@ -28,7 +28,7 @@ def lay_out(
 
 def lay_out_spec(query: Query, spec: PlanSpec) -> PhysicalPlan:
     """The physical plan that `spec` describes."""
-    standing = {(entry.alias, entry.filter) for entry in spec.filters if entry.at == AT_INPUT}
+    standing = {(entry.alias, entry.filter) for entry in spec.filters}
     written = {(entry.alias, describe(expr)) for entry in query.inputs for expr in entry.filters}
     assert standing == written, "every filter of the query stands somewhere in the plan"
     walk = Walk(query, spec, _lay_join)

@@ -43,7 +43,10 @@ class _Fragment:
         walk = self.walk
         parts = tuple(child.aliases for child in tree.children)
         predicates = self._predicates(tree.aliases, parts)
+        awaited = walk.raised(parts)
+        filters = tuple(entry for entry in awaited if entry.above == tree.aliases)
         wanted = above | {column for _, expr in predicates for column in columns_of(expr)}
+        wanted |= {column for entry in filters for column in entry.columns}
         inputs: list[NodeInput] = []
         for child in tree.children:
             keep = {column for column in wanted if column.alias in child.aliases}
@@ -60,6 +63,8 @@ class _Fragment:
             exact_hash=has_exact_hash(self.keys),
             out_fields=walk.fields(tree.aliases, above, timed=walk.timed and not is_root),
             lineage=lineage_field(walk.in_order(tree.aliases)) if tree.aliases in walk.lineage else None,
+            filters=filters,
+            awaited=awaited,
         )
         self.nodes.append(node)
         return source

@@ -38,7 +38,9 @@ class _RoutedJoin:
         self.parts = tuple(child.aliases for child in tree.children)
         self.routes = walk.spec.routes(walk.query, tree)
         self.predicates = walk.whole(tree.aliases, self.parts)
-        self.wanted = above | {column for expr in self.predicates for column in columns_of(expr)}
+        self.filters = tuple(entry for entry in walk.raised(self.parts) if entry.above == tree.aliases)
+        self.filter_columns = {column for entry in self.filters for column in entry.columns}
+        self.wanted = above | {column for expr in self.predicates for column in columns_of(expr)} | self.filter_columns
         self.fields = [
             walk.fields(part, frozenset(c for c in self.wanted if c.alias in part), walk.timed) for part in self.parts
         ]
@@ -116,6 +118,7 @@ class _RoutedJoin:
                 for i, route in enumerate(self.routes)
             ),
             predicates=tuple(self.predicates),
+            filters=tuple(entry.expr for entry in self.filters),
         )
 
     def _onward(
@@ -132,8 +135,10 @@ class _RoutedJoin:
         return (Exchange(port, hashed_on, out, partitioning_of(visit.keys), self.walk.in_order(both), meets),)
 
     def _carried(self, bound: frozenset[str], last: bool) -> Fields:
-        """What a partial result over `bound` carries on: columns for above, and for predicates still to come."""
+        """What a partial result over `bound` carries on: columns for above, for predicates and filters to come."""
         pending = {c for expr in self.predicates if not aliases_of(expr) <= bound for c in columns_of(expr)}
+        if not last:
+            pending |= self.filter_columns
         columns = frozenset(c for c in self.above | pending if c.alias in bound)
         is_root = last and not self.exchanges
         return self.walk.fields(bound, columns, timed=self.walk.timed and not is_root)
@@ -146,6 +151,8 @@ class _RoutedJoin:
             Call("equal", (self.walk.key_column(key, bound), self.walk.key_column(key, part)), pa.bool_())
             for key in visit.rest
         ]
+        awaited = self.walk.raised((bound, part))
+        is_last = bound | part == self.tree.aliases
         partial = self.walk.state(bound, visit.keys, arriving)
         state = self.probed[visit.input][visit.keys]
         name = operator_name([(partial,), (state,)])
@@ -158,6 +165,8 @@ class _RoutedJoin:
             predicates=tuple((frozenset({0, 1}), expr) for expr in checks),
             exact_hash=has_exact_hash(visit.keys),
             out_fields=out,
+            filters=tuple(entry for entry in awaited if is_last and entry.above == self.tree.aliases),
+            awaited=awaited,
         )
 
     def _kept(self, i: int, state: State) -> NodeInput:

@@ -7,16 +7,26 @@ below it are laid out, and is filled in then. Only columns that something above 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from watersmeet.model.expressions import Column, Expr, aliases_of, describe
+from watersmeet.model.expressions import Column, Expr, Literal, aliases_of, describe
 from watersmeet.model.ids import Label, OperatorName, Partitioning, StateName
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.streams import Range
-from watersmeet.plan.physical import Exchange, Fields, FromOperator, LeafPort, Stage, State, lineage_field, time_field
+from watersmeet.plan.physical import (
+    Exchange,
+    Fields,
+    FromOperator,
+    LeafPort,
+    RaisedFilter,
+    Stage,
+    State,
+    lineage_field,
+    time_field,
+)
 from watersmeet.plan.query import KeyClass, Query
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.plan.tree import Join
@@ -65,6 +75,7 @@ class Walk:
         self.leaves: list[LeafPort] = []
         self.port_stage: list[int] = []
         self.order = {alias: i for i, alias in enumerate(query.aliases)}
+        self._above = {(entry.alias, entry.filter): frozenset(entry.at) for entry in spec.filters}
         self._lay_join = lay_join
         self._labels = 0
 
@@ -93,15 +104,32 @@ class Walk:
         )
         wanted = {name for name, _ in state.fields}
         entry = self.query.input(alias)
+        raised = self.raised((frozenset({alias}),))
+        later = tuple(each.expr for each in raised)
+        passed = ((each.passed.field_name, Literal(False, pa.bool_())) for each in raised)
         self.leaves.append(
             LeafPort(
                 alias=alias,
                 stream=entry.stream.name,
                 port=port,
-                filters=entry.filters,
-                computed=tuple((name, expr) for name, expr in computed if name in wanted),
+                filters=tuple(expr for expr in entry.filters if expr not in later),
+                computed=tuple((name, expr) for name, expr in (*computed, *passed) if name in wanted),
                 state=state,
+                raised=raised,
             )
+        )
+
+    def raised(self, parts: tuple[frozenset[str], ...]) -> tuple[RaisedFilter, ...]:
+        """The filters that rows over these have not been through, each with the place of the part that it is of.
+
+        One that the query has twice is one here, and stands where the last of the two does.
+        """
+        return tuple(
+            RaisedFilter(place, expr, self.query.passed_column(entry.alias, expr), above)
+            for entry in self.query.inputs
+            for text, expr in {describe(expr): expr for expr in entry.filters}.items()
+            for place, part in enumerate(parts)
+            if entry.alias in part and (above := self._above[entry.alias, text]) and not above <= part
         )
 
     def key_column(self, key: KeyClass, aliases: frozenset[str]) -> Column:
@@ -150,15 +178,27 @@ class Walk:
 
     def _state_name(self, aliases: tuple[str, ...], key_fields: tuple[str, ...], fields: Fields) -> StateName:
         carried = {lineage_field(self.in_order(below)) for below in self.lineage}
-        return state_name(self.query, aliases, key_fields, tuple(field for field in fields if field[0] not in carried))
+        named = tuple(field for field in fields if field[0] not in carried)
+        later = tuple(entry.expr for entry in self.raised((frozenset(aliases),)))
+        return state_name(self.query, aliases, key_fields, named, later)
 
 
-def state_name(query: Query, aliases: tuple[str, ...], key_fields: tuple[str, ...], fields: Fields) -> StateName:
-    """A state by what it holds."""
+def state_name(
+    query: Query,
+    aliases: tuple[str, ...],
+    key_fields: tuple[str, ...],
+    fields: Fields,
+    later: Collection[Expr] = (),
+) -> StateName:
+    """A state by what it holds: rows that have been through all filters of their inputs but those of `later`.
+
+    That they have not is said though some may have: those that were there when a filter was pulled up.
+    """
     inside = frozenset(aliases)
     entries = [query.input(alias) for alias in aliases]
+    applied = {entry.alias: sorted(describe(expr) for expr in entry.filters if expr not in later) for entry in entries}
     content = [
-        *(f"{e.alias}={e.stream.name} {e.window} {sorted(map(describe, e.filters))}" for e in entries),
+        *(f"{e.alias}={e.stream.name} {e.window} {applied[e.alias]}" for e in entries),
         *sorted(describe(p) for p in query.predicates if aliases_of(p) <= inside),
         *sorted(str(sorted(describe(t) for a, t in k.terms if a in inside)) for k in query.keys),
         *key_fields,

@@ -7,6 +7,7 @@ committed and delivered as on Spark; without one the state is in memory.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -19,6 +20,7 @@ from watersmeet import faults
 from watersmeet.kernel.pieces import is_piece, sliced
 from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
+from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.stretches import Stretch
 from watersmeet.plan.physical import PhysicalPlan, Stage
@@ -135,13 +137,15 @@ class LocalExecutor:
         """What was seen of a stream, and its rows by slot and port. `batch` loses its rows on the way."""
         report = StreamReport(stream)
         pieces = []
+        tally = FilterTally(time.perf_counter)
         for rows in _piecewise(batch.rows, self._schemas[stream]):
             split, seen = split_stream(rows, stream, context, self._late)
             report = report.plus(seen)
             for leaf in context.leaves:
                 if leaf.stream == stream:
                     routing = context.placement.of(leaf.state.partitioning)
-                    pieces += [(to, leaf.port, spool.put(part)) for to, part in cut(prepare(split, leaf), routing)]
+                    prepared = prepare(split, leaf, tally)
+                    pieces += [(to, leaf.port, spool.put(part)) for to, part in cut(prepared, routing)]
         files = tuple(zip(batch.files, batch.modified_us, strict=True))
         report = replace(
             report,
@@ -149,6 +153,7 @@ class LocalExecutor:
             ignored_before_us=batch.ignored_before_us,
             intake=batch.intake,
             backlog=batch.backlog,
+            filters=tally.counts,
         )
         return report, pieces
 

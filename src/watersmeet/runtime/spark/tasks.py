@@ -22,6 +22,7 @@ from watersmeet import faults
 from watersmeet.errors import WatersmeetError
 from watersmeet.kernel.prepare import cut, prepare
 from watersmeet.kernel.rows import concat
+from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.placement import Placement
 from watersmeet.model.stretches import Stretch, unite_stretches
 from watersmeet.runtime.ahead import TimesToFind, stretches_of
@@ -119,12 +120,13 @@ class Pack:
     def _pack(self, stream: str, pieces: list[pa.RecordBatch], home: int) -> Iterator[Cell]:
         context = self.context
         split, report = split_stream(concat(pieces, self.layout.schemas[stream]), stream, context, self.late)
+        tally = FilterTally(time.perf_counter)
         for leaf in context.leaves:
             if leaf.stream == stream:
-                for slot, piece in cut(prepare(split, leaf), context.placement.of(leaf.state.partitioning)):
+                for slot, piece in cut(prepare(split, leaf, tally), context.placement.of(leaf.state.partitioning)):
                     yield pack(piece, slot, context.port_stage[leaf.port], leaf.port)
         sync_files(late_files_of([report], self.late))
-        yield report_cell(home, report)
+        yield report_cell(home, replace(report, filters=tally.counts))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
     outputs: dict[OperatorName, Runs] = {}
     for node in stage.nodes:
         new = [_arrived(task, node, entry, outputs, arrived) for entry in node.inputs]
-        tally = Tally()
+        tally = task.tally()
         answers = _answers(task, stage, node, new, tally)
         if not task.context.runs(node.name):
             rows = 0

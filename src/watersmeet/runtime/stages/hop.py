@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from watersmeet.kernel.join_pieces import join_pieces
-from watersmeet.kernel.tally import Tally
 from watersmeet.plan.hop import HopStage
 from watersmeet.runtime.stages.task import Answer, Arrived, Outcome, StageTask
 
@@ -32,7 +31,7 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
         bound = probe.node.inputs[0].state
         if stage.hop == 0 and len(bound.aliases) == 1:
             task.rows[bound.aliases[0]] = rows
-        tally = Tally()
+        tally = task.tally()
         joined = join_pieces(probe.node, [partial, ()], [(), kept], tally, [(), seen], task.spool.settle)
         answers.append(Answer(joined, probe.exchanges))
         tallies.append((tally, [bound, probe.state]))

@@ -7,6 +7,7 @@ results on (to later stages, or to a result file), and writes the new rows down 
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,11 +20,11 @@ from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.pieces import Runs, is_piece
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import merge_sorted, sort_by_hash
-from watersmeet.kernel.tally import Tally
+from watersmeet.kernel.tally import FilterTally, Tally
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.ids import Label, StateName
 from watersmeet.model.segments import Segment
-from watersmeet.model.statistics import PairCounts, add_pairs
+from watersmeet.model.statistics import FilterCounts, PairCounts, add_filters, add_pairs
 from watersmeet.plan.physical import Exchange, Node, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.context import StageContext
@@ -129,6 +130,7 @@ class StageTask:
         self._counts: dict[str, dict[str, int]] = {}
         self._statistics = GroupStatistics(context.lineage, context.watched) if context.watched else None
         self._pairs: list[PairCounts] = []
+        self._filters: list[FilterCounts] = []
         self._ahead: dict[StateName, HashFilter] = {}
 
     def watch(self, node: Node, new: Sequence[Runs], chunks: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -203,6 +205,10 @@ class StageTask:
     def count(self, join: Label, rows_in: int, rows_out: int) -> None:
         self._counts[join] = {"rows_in": rows_in, "rows_out": rows_out}
 
+    def tally(self) -> Tally:
+        """For what a join is going to see."""
+        return Tally(filters=FilterTally(time.perf_counter))
+
     def observe(self, tally: Tally, inputs: Sequence[State]) -> None:
         """Note what a join saw. Rows in other slots count as rows that could have met, but had another key."""
         for (i, j), (possible, same) in tally.met.items():
@@ -213,6 +219,7 @@ class StageTask:
             if len(reads) == 2:
                 low, high = sorted(reads)
                 self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, 0, 0, checked, passed))
+        self._filters += tally.filters.counts
 
     def outcome(self) -> Outcome:
         report = TaskReport(
@@ -227,6 +234,7 @@ class StageTask:
             pairs=add_pairs(self._pairs),
             rows_merged=self.rows_merged,
             groups={} if self._statistics is None else self._statistics.seen,
+            filters=add_filters(self._filters),
         )
         return Outcome(self._sent, self._notices, report)
 
