@@ -23,7 +23,11 @@ class Claim:
 
 def claims_table(claims: Sequence[Claim], caption: str) -> Table:
     return Table(
-        columns=(Columns("", COLUMNS, text=True),),
+        columns=(
+            Columns("", COLUMNS[:1], text=True),
+            Columns("", COLUMNS[1:3], sentences=True),
+            Columns("", COLUMNS[3:], text=True),
+        ),
         rows=tuple((claim.figure, claim.paper, claim.measured, _verdict(claim)) for claim in claims),
         caption=caption,
     )

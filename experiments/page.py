@@ -45,11 +45,14 @@ Cell = str | Marked
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns that share a title, or stand beside each other with none. They hold numbers, on the right, or `text`."""
+    """Columns that share a title, or stand beside each other with none. They hold numbers, on the right, or `text`,
+    or `sentences`, which may take several lines.
+    """
 
     title: str
     names: tuple[str, ...]
     text: bool = False
+    sentences: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def _table(table: Table) -> str:
 
 def _looks(group: Columns) -> list[tuple[str, ...]]:
     """The classes of each column of a group; the first of a titled group has a line to its left."""
-    kind = "text" if group.text else "number"
+    kind = "sentence" if group.sentences else "text" if group.text else "number"
     return [(kind, "first") if place == 0 and group.title else (kind,) for place in range(len(group.names))]
 
 
@@ -176,7 +179,8 @@ th, td { padding: .3rem .45rem; border-bottom: 1px solid #e4e4e4; white-space: n
 th { font-weight: 600; vertical-align: bottom; }
 th.group { text-align: center; border-left: 1px solid #ccc; }
 .number { text-align: right; }
-.text { text-align: left; }
+.text, .sentence { text-align: left; }
+td.sentence { white-space: normal; min-width: 18rem; vertical-align: top; }
 .first { border-left: 1px solid #ccc; }
 .good { color: #00694b; font-weight: 600; }
 .bad { color: #b3400a; font-weight: 600; }
