@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from experiments.banded import Banded, Switch, row_bytes
+from experiments.paced import CAP
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.parallel_track import ParallelTrack
 from watersmeet.adapt.policies.migrate.seeded import Seeded
@@ -100,6 +101,15 @@ def set_3(window_seconds: float, copies: int) -> Setting:
     )
 
 
+def back(copies: int) -> Setting:
+    """Set 1 the other way round, in small batches: from a plan that costs little to states that take long to make.
+
+    Not from the dissertation. The run keeps up with both plans, and moving state takes as long as many batches.
+    """
+    there = set_1(4.0, copies)
+    return replace(there, name="back", batches_a_window=40, old=there.new, new=there.old)
+
+
 def moving_seconds(setting: Setting, prices: CostConstants) -> float:
     """Equation 16.1, for all copies: what it takes to make the states of B C and of B C D.
 
@@ -138,7 +148,7 @@ HIGH_LOAD = 1.6
 
 # --- section 16.4: the run decides by itself -------------------------------------------------------------------------
 
-LOOK_SECONDS = 10.0  # from one look of the optimiser to the next, at normal speed
+LOOK_SECONDS = 10.0  # from one look of the optimiser to the next, at normal speed, where it matters
 RUN_LOAD = 1.6  # cores that the wrong plan needs
 STABLE_LOAD = 0.6  # that the right one needs, where nothing ever changes
 
@@ -179,8 +189,11 @@ def settled(setting: Setting) -> Setting:
 
 
 def look_batches(setting: Setting) -> int:
-    """Batches from one look of the optimiser to the next, while the run keeps up."""
-    return round(LOOK_SECONDS / setting.window_seconds * setting.batches_a_window)
+    """Batches from one look of the optimiser to the next, for a run that falls behind and takes in as much as it may.
+
+    A run that keeps up has shorter batches, and looks more often.
+    """
+    return round(LOOK_SECONDS / setting.window_seconds * setting.batches_a_window / CAP)
 
 
 # --- how much of it --------------------------------------------------------------------------------------------------
@@ -188,17 +201,19 @@ def look_batches(setting: Setting) -> int:
 
 @dataclass(frozen=True)
 class Extent:
-    """What one run of the experiment goes through; seconds of section 16.3 are as the dissertation has them."""
+    """What one run of the experiment goes through."""
 
     windows: tuple[float, ...]  # of set 1, in seconds
     intervals_ms: tuple[float, ...]  # of B in set 2
     large_windows: tuple[float, ...]  # of set 3
     copies: tuple[int, int, int]  # of sets 1, 2 and 3
+    back_copies: int
     repeats: int  # of each moving state, and of runs with and without the optimiser
-    migrate_at: float
+    effect_speed: float
+    migrate_at: float  # at normal speed, as all that follow
     effect_seconds: float
     once_speed: float
-    once_seconds: float  # at normal speed
+    once_seconds: float
     several_speed: float
     several_switches: tuple[float, ...]
     several_seconds: float
@@ -209,8 +224,10 @@ FULL = Extent(
     windows=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0),
     intervals_ms=(100.0, 50.0, 25.0, 16.0, 12.0),
     large_windows=(0.25, 0.4, 0.5, 0.6, 0.7, 0.8),
-    copies=(100, 500, 400),
+    copies=(200, 500, 400),
+    back_copies=1200,
     repeats=3,
+    effect_speed=1.0,
     migrate_at=10.0,
     effect_seconds=20.0,
     once_speed=2.5,
@@ -221,17 +238,19 @@ FULL = Extent(
     roads=ROADS,
 )
 QUICK = Extent(
-    windows=(2.0, 4.0),
+    windows=(2.0, 4.0, 8.0),
     intervals_ms=(50.0, 12.0),
-    large_windows=(0.3, 0.6),
+    large_windows=(0.3, 0.7),
     copies=(50, 150, 400),
+    back_copies=600,
     repeats=1,
-    migrate_at=2.5,
-    effect_seconds=5.0,
+    effect_speed=2.0,
+    migrate_at=4.0,
+    effect_seconds=9.0,
     once_speed=5.0,
     once_seconds=30.0,
     several_speed=5.0,
-    several_switches=(5.0, 20.0),
+    several_switches=(4.0, 14.0),
     several_seconds=35.0,
     roads=(SEEDED,),
 )

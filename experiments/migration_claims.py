@@ -172,13 +172,15 @@ def _crossover(findings: Findings) -> Claim:
     return Claim(
         "16.4",
         "from some window on parallel track is the faster one",
-        f"by the stream's clock from W = {_ms(by_stream)} on; by the machine's "
-        + (f"from {_ms(by_clock)} on" if by_clock is not None else "never")
-        + f": at {_ms(last.setting.width)} it took {_ms(last.seconds(PARALLEL))}, moving state "
-        f"{_ms(last.seconds(MOVING))}",
+        f"by the stream's clock {_from_window(by_stream)}; by the machine's {_from_window(by_clock)}: at "
+        f"{_ms(last.setting.width)} it took {_ms(last.seconds(PARALLEL))}, moving state {_ms(last.seconds(MOVING))}",
         by_stream is not None,
         WHY_CROSSOVER,
     )
+
+
+def _from_window(seconds: float | None) -> str:
+    return "never" if seconds is None else f"from W = {_ms(seconds)} on"
 
 
 def _seeded_first(findings: Findings) -> Claim:
@@ -189,8 +191,9 @@ def _seeded_first(findings: Findings) -> Claim:
         shares = [one / other for one, other, _ in pairs if one is not None and other is not None]
         before = before and not slower
         parts.append(f"{name} {_range(shares, '.0%')}" + (f", {len(slower)} of {len(pairs)} later" if slower else ""))
-    for name, effect in findings.effects.items():
-        one, other = (_first_seconds(effect.traces[road]) for road in (SEEDED, PARALLEL))
+    taken = {"the other way round": findings.back.traces, **{n: e.traces for n, e in findings.effects.items()}}
+    for name, traces in taken.items():
+        one, other = (_first_seconds(traces[road]) for road in (SEEDED, PARALLEL))
         before = before and one is not None and (other is None or one < other)
         parts.append(f"{name} {_ms(one)} against {_ms(other)}")
     return Claim(
@@ -202,16 +205,8 @@ def _seeded_first(findings: Findings) -> Claim:
     )
 
 
-def quiet_length(findings: Findings) -> Length:
-    """The setting in which moving state takes longest without taking longer than a window."""
-    lengths = findings.lengths["set 3"]
-    within = [length for length in lengths if (length.seconds(MOVING) or math.inf) <= length.setting.width]
-    return (within or lengths)[-1]
-
-
 def _silence(findings: Findings) -> Claim:
-    length = quiet_length(findings)
-    found = {road: gap_of(length.traces[road]) for road in ROADS}
+    found = {road: gap_of(findings.back.traces[road]) for road in ROADS}
     texts = [
         f"{road} {_ms(gap['during'])} (before: {_ms(gap['before'])})" for road, gap in found.items() if gap is not None
     ]
@@ -219,7 +214,7 @@ def _silence(findings: Findings) -> Claim:
     return Claim(
         OURS,
         "(ours) moving state is silent while it recomputes; parallel track and seeded never are. Longest time without "
-        f"a result, set 3 at W = {_ms(length.setting.width)}",
+        "a result, set 1 the other way round",
         "; ".join(texts),
         silent == {MOVING: True, PARALLEL: False, SEEDED: False},
         WHY_SILENCE,

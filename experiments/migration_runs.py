@@ -31,6 +31,7 @@ from experiments.migration import (
     STABLE_LOAD,
     Extent,
     Setting,
+    back,
     look_batches,
     moving_seconds,
     once,
@@ -54,7 +55,7 @@ from watersmeet.plan.physical import PhysicalPlan
 FILLED_AFTER = 1.25  # windows until sizes have settled: expired rows stay for up to a quarter of a window more
 AFTERWARDS = 0.25  # windows that a run of section 16.2 goes on for after the switch
 PATIENCE = 4.0  # windows of input in which a migration is to come to its end
-PILOTS = (40, 160)  # copies that a run is tried with, to find out how many fill a core
+FEW_COPIES, MORE = 50, 4  # that a run is tried with first, and times as many each time, to find how many fill a core
 
 Say = Callable[[str], None]
 Rows = Mapping[str, pa.RecordBatch]
@@ -66,7 +67,7 @@ class Length:
 
     setting: Setting
     varied: float  # what the set goes through: the window in seconds, or rows of B a second
-    modelled: float  # equation 16.1 with the prices of this machine
+    modelled: float | None  # equation 16.1 with the prices of this machine, where it is for these states
     traces: Mapping[str, Trace]
     changes: Mapping[str, tuple[Change, ...]]  # none: it did not come to its end in time
 
@@ -182,6 +183,7 @@ class Findings:
     extent: Extent
     prices: CostConstants
     lengths: Mapping[str, tuple[Length, ...]]  # by set
+    back: Length
     effects: Mapping[str, Effect]  # "low" and "high"
     overhead: Overhead
     once: Deciding
@@ -192,6 +194,7 @@ class Findings:
         return {
             "prices_seconds": asdict(self.prices),
             "lengths": [length.to_json() for lengths in self.lengths.values() for length in lengths],
+            "back": self.back.to_json(),
             "effects": [effect.to_json() for effect in self.effects.values()],
             "overhead": self.overhead.to_json(),
             "once": self.once.to_json(),
@@ -214,6 +217,7 @@ def run_all(extent: Extent, prices: CostConstants, say: Say) -> Findings:
             name: tuple(measure_length(setting, varied, extent.repeats, prices, say) for varied, setting in points)
             for name, points in lengths.items()
         },
+        measure_length(back(extent.back_copies), 4.0, 1, prices, say),
         {
             "low": measure_effect(LOW, LOW_LOAD, extent, say),
             "high": measure_effect(HIGH, HIGH_LOAD, extent, say),
@@ -235,7 +239,8 @@ def measure_length(setting: Setting, varied: float, repeats: int, prices: CostCo
         runs = [_change_once(setting, road, turn) for turn in range(repeats if road == MOVING else 1)]
         traces[road] = runs[0]
         changes[road] = tuple(change for run in runs for change in run.changes)
-    length = Length(setting, varied, moving_seconds(setting, prices), traces, changes)
+    modelled = None if setting.name == "back" else moving_seconds(setting, prices)
+    length = Length(setting, varied, modelled, traces, changes)
     told = ", ".join(f"{road} {_text(length.seconds(road))}" for road in ROADS)
     say(f"{setting.name}, {varied:g}: {told}")
     return length
@@ -269,22 +274,23 @@ def _change_once(setting: Setting, road: str, turn: int) -> Trace:
 
 def measure_effect(setting: Setting, load: float, extent: Extent, say: Say) -> Effect:
     """The old plan, the new one, and all roads between them, on the same rows."""
-    filled, cores = fill(setting, setting.old, load)
+    filled, cores = fill(replace(setting, speed=extent.effect_speed), setting.old, load)
+    seconds, migrate_at = extent.effect_seconds / filled.speed, extent.migrate_at / filled.speed
     say(f"{setting.name}: {filled.copies} copies, of which the old plan needs some {cores:.2f} cores")
-    rows = draw_rows(filled, 1.3 * extent.effect_seconds, SEED, filled.name)
+    rows = draw_rows(filled, 1.3 * seconds, SEED, filled.name)
     traces = {}
     for name in (OLD_ONLY, NEW_ONLY, *ROADS):
-        run = _paced(filled, filled.new if name == NEW_ONLY else filled.old, rows, extent.effect_seconds)
+        run = _paced(filled, filled.new if name == NEW_ONLY else filled.old, rows, seconds)
         try:
             for sample in run.batches():
-                if name in ROADS and not run.changes and not run.migrating and sample.seconds >= extent.migrate_at:
+                if name in ROADS and not run.changes and not run.migrating and sample.seconds >= migrate_at:
                     run.migrate(filled.new, name)
         finally:
             run.close()
         traces[name] = run.trace()
         took = "".join(f", changed in {change.seconds:.2f} s" for change in run.changes)
         say(f"  {name}: {traces[name].samples[-1].results:,} results{took}")
-    return Effect(filled, cores, extent.effect_seconds, extent.migrate_at, traces)
+    return Effect(filled, cores, seconds, migrate_at, traces)
 
 
 # --- section 16.4 ----------------------------------------------------------------------------------------------------
@@ -359,14 +365,19 @@ def _decide(setting: Setting, rows: Rows, seconds: float, road: str | None, pric
 
 
 def fill(setting: Setting, tree: str, load: float) -> tuple[Setting, float]:
-    """The setting with as many copies as make `tree` need `load` cores, tried with few and with more; and the cores.
+    """The setting with as many copies as make `tree` need `load` cores, and the cores that it should need then.
 
-    A batch costs something however few its rows, so that cores are taken to be a constant and a price for each copy.
+    It is tried with more and more copies until it needs half of that. From there on each copy is taken to cost what
+    the last ones did: a batch costs something however few its rows.
     """
-    few, many = (_cores(replace(setting, copies=copies), tree) for copies in PILOTS)
-    each = max(1e-9, (many - few) / (PILOTS[1] - PILOTS[0]))
-    copies = max(1, round(PILOTS[0] + (load - few) / each))
-    return replace(setting, copies=copies), few + (copies - PILOTS[0]) * each
+    copies, before, cores = FEW_COPIES, (0, 0.0), _cores(replace(setting, copies=FEW_COPIES), tree)
+    while cores < load / 2:
+        before = (copies, cores)
+        copies *= MORE
+        cores = _cores(replace(setting, copies=copies), tree)
+    each = max(1e-9, (cores - before[1]) / (copies - before[0]))
+    wanted = max(1, round(copies + (load - cores) / each))
+    return replace(setting, copies=wanted), cores + (wanted - copies) * each
 
 
 def _cores(setting: Setting, tree: str) -> float:
@@ -397,22 +408,24 @@ def _paced(setting: Setting, tree: str, rows: Rows, seconds: float, controller: 
 
 
 def gaps(samples: Sequence[Sample], since: float, until: float) -> list[float]:
-    """The times between two batches that had results, as far as they end after `since` and begin before `until`."""
+    """The times without a result: from one batch with results to the next, of those that reach beyond `since`.
+
+    What has not ended by `until` ends there.
+    """
     found, last, results = [], 0.0, 0
     for sample in samples:
         if sample.results > results:
             if sample.seconds > since and last < until:
-                found.append(sample.seconds - last)
+                found.append(min(sample.seconds, until) - last)
             last, results = sample.seconds, sample.results
     return found
 
 
 def gap_of(trace: Trace) -> dict[str, float] | None:
-    """The longest times without a result: in a while before the first migration, and from its start to its end."""
+    """The longest times without a result: in a while before the first migration, and until the new plan takes over."""
     if not trace.changes:
         return None
     change = trace.changes[0]
-    earlier = [sample for sample in trace.samples if sample.seconds <= change.asked_at]
-    before = gaps(earlier, change.asked_at * 3 / 4, change.asked_at)
+    before = gaps(trace.samples, change.asked_at * 3 / 4, change.asked_at)
     during = gaps(trace.samples, change.asked_at, change.done_at)
     return {"before": max(before, default=0.0), "during": max(during, default=0.0)}
