@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from changed_queries import ANY, BEFORE, CASE, CHANGES, STREAMS, answer, due, expected_after, start, text, with_query
-from judged_jobs import JudgedJob, write_streams
+from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, write_streams
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -89,3 +89,19 @@ def test_a_run_that_was_killed_and_whose_query_was_changed_then(tmp_path: Path) 
     with_query(job, CHANGES["one more filter"][0])
     job.finish()
     assert answer(job) == expected_after("one more filter")
+
+
+@pytest.mark.campaign
+def test_a_plan_that_follows_its_streams_and_is_told(tmp_path: Path) -> None:
+    """A first look finds a plan that is far from the best, changes it, and the next one says how that turned out."""
+    case = JoinCase({"A": ("x",), "B": ("x", "y"), "C": ("y",)}, "A.x = B.x AND B.y = C.y", 3 * SECOND)
+    streams = draw_streams(case, 9, 300, {"x": 6, "y": 5000}, seed=3)
+    write_streams(case, streams, tmp_path / "in")
+    settings = 'plan = "((A B) C)"\nreplan = "refined"\nreplan_every = 3'
+    job = JudgedJob.write(tmp_path, case, "slots = 2", settings, runtime="spark")
+    told = [entry for event in job.finish() for entry in event.get("decisions", ())]
+    (change,) = [entry for entry in told if entry["decision"] == "ChangePlan"]
+    assert (change["plan"], change["found_by"]) == ("(A (B C))", "search")
+    (review,) = [entry for entry in told if entry["decision"] == "ReviewPlan"]
+    assert review["figures"].keys() >= {"cpu", "cpu_predicted", "cpu_found", "price_seconds", "price_found"}
+    assert not difference(job.answer(), duckdb_answer(case, streams))
