@@ -185,8 +185,7 @@ def test_a_source_that_gets_ahead_decides(tmp_path: Path, each: int, decides: bo
 # --- it does not flap ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trigger", ["data-driven", "refined"])
-@pytest.mark.parametrize("length", [2, 4])
+@pytest.mark.parametrize("trigger, length", [("data-driven", 2), ("refined", 4)])
 def test_streams_that_alternate_do_not_make_the_plan_flap(tmp_path: Path, trigger: str, length: int) -> None:
     """They are others every few batches, before a change has paid."""
     streams = draw_flipping(tuple(range(length, 60, length)), 60, 25)
