@@ -250,7 +250,7 @@ QUICK = Extent(
     once_speed=5.0,
     once_seconds=30.0,
     several_speed=5.0,
-    several_switches=(4.0, 14.0),
+    several_switches=(4.0, 18.0),
     several_seconds=35.0,
     roads=(SEEDED,),
 )

@@ -67,10 +67,10 @@ def mean_bytes(trace: Trace, since: float, waiting_row_bytes: float = 0.0) -> fl
     return sum(found) / max(1, len(found))
 
 
-def settled_at(deciding: Deciding, road: str) -> float:
-    """When the first migration is over and a window has passed since: until then both runs keep what came before."""
+def changed_at(deciding: Deciding, road: str) -> float:
+    """When the first migration was over; where there was none, the start."""
     changes = deciding.traces[road].changes
-    return (changes[0].done_at if changes else 0.0) + deciding.setting.width
+    return changes[0].done_at if changes else 0.0
 
 
 def crossing(lengths: Sequence[Length], value: Callable[[Length], float | None]) -> float | None:
@@ -354,9 +354,9 @@ def _once_throughput(findings: Findings) -> Claim:
 
 
 def savings(deciding: Deciding, road: str, waiting: bool) -> float:
-    """How much less is held than without migration, as a share; of the state alone, or with what waits."""
+    """How much less is held than without migration since then, as a share; of the state alone, or with what waits."""
     size = deciding.setting.row_bytes if waiting else 0.0
-    since = settled_at(deciding, road)
+    since = changed_at(deciding, road)
     return 1.0 - mean_bytes(deciding.traces[road], since, size) / mean_bytes(deciding.traces[WITHOUT], since, size)
 
 
@@ -393,8 +393,8 @@ def _several_throughput(findings: Findings) -> Claim:
     found = findings.several
     road = _deciding_road(found)
     trace, without = found.traces[road], found.traces[WITHOUT]
-    first = trace.changes[0].done_at if trace.changes else 0.0
-    after = [s for s in trace.samples if s.seconds >= first + found.setting.width]
+    # Not right away: what both have come to is known to within a batch.
+    after = [s for s in trace.samples if s.seconds >= changed_at(found, road) + 2 * found.setting.batch_seconds]
     ahead = sum(s.results >= results_at(without, s.seconds) for s in after) / max(1, len(after))
     gain = max((s.results / max(1, results_at(without, s.seconds)) - 1 for s in after), default=0.0)
     return Claim(

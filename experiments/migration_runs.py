@@ -408,24 +408,22 @@ def _paced(setting: Setting, tree: str, rows: Rows, seconds: float, controller: 
 
 
 def gaps(samples: Sequence[Sample], since: float, until: float) -> list[float]:
-    """The times without a result: from one batch with results to the next, of those that reach beyond `since`.
-
-    What has not ended by `until` ends there.
-    """
+    """The times from one batch with results to the next, of those that end after `since` and begin before `until`."""
     found, last, results = [], 0.0, 0
     for sample in samples:
         if sample.results > results:
             if sample.seconds > since and last < until:
-                found.append(min(sample.seconds, until) - last)
+                found.append(sample.seconds - last)
             last, results = sample.seconds, sample.results
     return found
 
 
 def gap_of(trace: Trace) -> dict[str, float] | None:
-    """The longest times without a result: in a while before the first migration, and until the new plan takes over."""
+    """The longest times without a result: in a while before the first migration, and until the new plan has some."""
     if not trace.changes:
         return None
     change = trace.changes[0]
-    before = gaps(trace.samples, change.asked_at * 3 / 4, change.asked_at)
+    earlier = [sample for sample in trace.samples if sample.seconds <= change.asked_at]
+    before = gaps(earlier, change.asked_at * 3 / 4, change.asked_at)
     during = gaps(trace.samples, change.asked_at, change.done_at)
     return {"before": max(before, default=0.0), "during": max(during, default=0.0)}

@@ -260,9 +260,9 @@ def test_gaps_are_between_batches_with_results() -> None:
     assert gaps(samples, 0.0, 5.0) == [1.0, 3.0, 0.5]
     assert gaps(samples, 4.0, 5.0) == [0.5]
     assert gaps(samples, 0.0, 1.0) == [1.0]
-    assert gaps(samples, 1.0, 3.0) == [2.0]
+    assert gaps(samples, 1.0, 3.0) == [3.0]
     trace = Trace(tuple(samples), None, None, (change_of(MOVING, 1.0, 0.0, at=1.0),))
-    assert gap_of(trace) == {"before": 1.0, "during": 1.0}
+    assert gap_of(trace) == {"before": 1.0, "during": 3.0}
 
 
 def test_leads_are_over_a_stretch_of_time() -> None:
