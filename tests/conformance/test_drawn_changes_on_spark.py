@@ -235,7 +235,8 @@ def test_histories_with_kills(seed: int, tmp_path: Path) -> None:
         job = JudgedJob.write(tmp_path, KILLED, settings, f'plan = "{plan}"\n' + "".join(steps), runtime="spark")
         fault = f"{draw.choice((*OF_MIGRATION * 3, *POINTS))}:{draw.choice((1, 1, 2, 3))}" if start < 3 else None
         done = job.start(fault=fault)
-        assert done.code == 0 or (done.code == -signal.SIGKILL and fault is not None), done.stderr
+        worker_died = "error: a Python worker of Spark died" in done.stderr  # points in tasks are reached there
+        assert done.code == 0 or (fault is not None and (done.code == -signal.SIGKILL or worker_died)), done.stderr
         assert job.answer() <= expected, "nothing twice, and nothing wrong"
     assert difference(job.answer(), expected) == ""
     assert job.late() == late_rows(KILLED, streams)
