@@ -367,11 +367,12 @@ def _decide(setting: Setting, rows: Rows, seconds: float, road: str | None, pric
 def fill(setting: Setting, tree: str, load: float) -> tuple[Setting, float]:
     """The setting with as many copies as make `tree` need `load` cores, and the cores that it should need then.
 
-    It is tried with more and more copies until it needs half of that. From there on each copy is taken to cost what
-    the last ones did: a batch costs something however few its rows.
+    It is tried with few copies, and with more and more until these cost half of what is left to fill. From there on
+    each copy is taken to cost what the last ones did: a batch costs something however few its rows.
     """
-    copies, before, cores = FEW_COPIES, (0, 0.0), _cores(replace(setting, copies=FEW_COPIES), tree)
-    while cores < load / 2:
+    copies, cores = FEW_COPIES, _cores(replace(setting, copies=FEW_COPIES), tree)
+    first, before = cores, (0, 0.0)
+    while cores - first < (load - first) / 2:
         before = (copies, cores)
         copies *= MORE
         cores = _cores(replace(setting, copies=copies), tree)
