@@ -173,11 +173,14 @@ class History:
         return functools.reduce(lambda rows, file: rows + counted(pq.read_table(file)), files, Counter())
 
 
+def in_few_batches(case: Case, rows: int) -> Case:
+    """With `rows` in a batch, or as many more as it takes: each batch is a job of Spark's, and more than one."""
+    sizes = (rows * 2**doubled for doubled in range(6))
+    return next((cut for size in sizes if len((cut := case.longer(size)).batches) <= MOST_BATCHES), case)
+
+
 def check(session: Any, case: Case, draw: Random, rows_a_batch: int) -> None:
-    case = case.longer(rows_a_batch)
-    while len(case.batches) > MOST_BATCHES:  # each is a job of Spark's, and more than one
-        rows_a_batch *= 2
-        case = case.longer(rows_a_batch) if rows_a_batch < 64 else case
+    case = in_few_batches(case, rows_a_batch)
     with tempfile.TemporaryDirectory() as folder:
         rows = History(session, case, Path(folder)).play(draw_history(case, draw), draw)
     assert rows == case.answer().rows
