@@ -134,6 +134,7 @@ def test_local(disk: Disk) -> None:
     assert found == {"right": COPIES}
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_without_it_the_same_goes_wrong(disk: Disk) -> None:
     disk.commit = 1

@@ -134,7 +134,8 @@ AT_ONCE = tuple(point for point in OF_MIGRATION if "advance" not in point)  # wh
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", [("after-switch",), pytest.param(AT_ONCE, marks=pytest.mark.campaign)])
+@pytest.mark.campaign
+@pytest.mark.parametrize("points", [("after-switch",), AT_ONCE])
 def test_a_job_that_is_killed_around_its_changes(points: tuple[str, ...], tmp_path: Path) -> None:
     def forced(batch: int, plan: str) -> str:
         return f'[[adapt.force]]\nat_batch = {batch}\nplan = "{plan}"\nby = "{WAY}"\n'

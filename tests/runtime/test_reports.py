@@ -9,13 +9,17 @@ from small_plans import chain_plan, named, piece
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.intake import FilePosition, UnfinishedIntake
-from watersmeet.model.statistics import PairCounts
+from watersmeet.model.statistics import FilterCounts, PairCounts
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 
 PLAN = chain_plan()
 PART = UnfinishedIntake(5, "f4", "f3", 4, FilePosition(7, 90, 6, 8), 60)
 LEFT = {"files": 3}
-STREAM = StreamReport("A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99, PART, LEFT)
+MORE = (FilterCounts("A", "less(A.v,3)", 1.0, 1.0, 0.5),)
+ASKED = (FilterCounts("A", "less(A.v,3)", 9.0, 4.0, 0.25),)
+STREAM = StreamReport(
+    "A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99, PART, LEFT, ASKED
+)
 
 
 def test_what_was_read_of_a_stream_travels_whole() -> None:
@@ -43,6 +47,7 @@ def test_what_a_task_did_travels_whole() -> None:
         rows_merged=2,
         groups={named(PLAN, "J1"): seen},
         sync_seconds=0.5,
+        filters=ASKED,
     )
     again = TaskReport.from_json(json.loads(json.dumps(report.to_json())))
     default = TaskReport()
@@ -54,9 +59,11 @@ def test_what_a_task_did_travels_whole() -> None:
 
 
 def test_parts_of_a_stream_add_up() -> None:
-    other = StreamReport("A", 1, 0, 90, 4, ("late-2",), (("f3", 9),), 7, {"late-2": (9, 2)}, 3, 95)
+    other = StreamReport("A", 1, 0, 90, 4, ("late-2",), (("f3", 9),), 7, {"late-2": (9, 2)}, 3, 95, filters=MORE)
     empty = StreamReport("A")
     (together,) = merge_stream_reports([STREAM, empty, other])
     files, sums = (("f1", 3), ("f2", 4), ("f3", 9)), {"late-1": (8, 1), "late-2": (9, 2)}
-    assert together == StreamReport("A", 10, 2, 90, -5, ("late-1", "late-2"), files, 7, sums, 4, 99, PART, LEFT)
+    late = ("late-1", "late-2")
+    asked = (FilterCounts("A", "less(A.v,3)", 10.0, 5.0, 0.75),)
+    assert together == StreamReport("A", 10, 2, 90, -5, late, files, 7, sums, 4, 99, PART, LEFT, asked)
     assert merge_stream_reports([empty, StreamReport("B", 1)]) == [empty, StreamReport("B", 1)]

@@ -18,6 +18,7 @@ CASE = JoinCase(
 STREAMS = draw_streams(CASE, 9, 8, 5, seed=4)
 
 
+@pytest.mark.campaign
 def test_a_parallel_track_with_an_exchange(tmp_path: Path) -> None:
     write_streams(CASE, STREAMS, tmp_path / "in")
     force = '[[adapt.force]]\nat_batch = 2\nplan = "(A (B C))"\nby = "parallel-track"\n'

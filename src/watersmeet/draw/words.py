@@ -16,13 +16,11 @@ _SIGNS |= {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "
 def expression_text(expr: Expr) -> str:
     """`expr` with the usual signs for comparison and arithmetic.
 
-        >>> import pyarrow as pa
-        >>> from collections.abc import Sequence
-
-    from watersmeet.model.expressions import Column, Literal
-        >>> v = Column("A", "v", pa.int64())
-        >>> expression_text(Call("less", (Call("add", (v, v), v.type), Literal(3, v.type)), pa.bool_()))
-        '(A.v + A.v) < 3'
+    >>> import pyarrow as pa
+    >>> from watersmeet.model.expressions import Column, Literal
+    >>> v = Column("A", "v", pa.int64())
+    >>> expression_text(Call("less", (Call("add", (v, v), v.type), Literal(3, v.type)), pa.bool_()))
+    '(A.v + A.v) < 3'
     """
     if not isinstance(expr, Call):
         return describe(expr)
