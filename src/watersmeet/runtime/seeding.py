@@ -133,7 +133,7 @@ class Seeding:
         by_parts = one_hash and all(arriving.name in self._given for arriving in stage.ports.values())
         if self.cursor is None or not by_parts or state.name not in self._given:
             return kept
-        part = self._groups(state, seen.cursor if seen.done < seen.start else 0, self.cursor)
+        part = self._groups(state, seen.cursor if seen.in_round else 0, self.cursor)
         return tuple(found for found in (segment.only(part) for segment in kept) if found.groups and found.live_rows)
 
     def for_stage(self, stage: Stage) -> StageContext:
