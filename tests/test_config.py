@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from watersmeet.adapt.settings import ForcedStep, MemorySettings
+from watersmeet.adapt.forced_step import ForcedStep
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import AdaptConfig, RunConfig, SinkConfig, SparkConfig, load_job, parse_job
 from watersmeet.errors import JobError
 from watersmeet.state.retention import Retention
@@ -303,8 +304,26 @@ def with_stream(line: str) -> str:
         pytest.param(
             MINIMAL + "[[adapt.force]]\nat_batch = 1",
             "the entry of [[adapt.force]] for batch 1 forces nothing",
-            "one or more of cut, plan, spill, spill_share, merge",
+            "one or more of cut, plan, slots, move, spill, spill_share, merge",
             id="forces nothing",
+        ),
+        pytest.param(
+            MINIMAL + "[[adapt.force]]\nat_batch = 1\nslots = 0",
+            '"slots" in [[adapt.force]] is 0',
+            "There is at least one slot",
+            id="no slots",
+        ),
+        pytest.param(
+            MINIMAL + '[[adapt.force]]\nat_batch = 1\nmove = ["J1:3"]',
+            "\"move\" in [[adapt.force]] names 'J1:3'",
+            'For example "J1:17->1"',
+            id="moved nowhere",
+        ),
+        pytest.param(
+            MINIMAL + '[[adapt.force]]\nat_batch = 1\nmove = "J1:3->1"',
+            "\"move\" in [[adapt.force]] is 'J1:3->1'",
+            'It is a list such as ["J1:17->1"]',
+            id="moves are a list",
         ),
         pytest.param(
             MINIMAL + '[[adapt.force]]\nat_batch = 1\nspill = ["17"]',

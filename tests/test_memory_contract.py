@@ -29,6 +29,8 @@ from watersmeet.adapt.decisions import (
     Decision,
     MergeGenerations,
     MergeGroup,
+    MoveGroups,
+    Rescale,
     SpillGroups,
     UniteParts,
 )
@@ -57,7 +59,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class DecideAnything:
-    """Cuts, spills, merges and unites whatever it likes, whenever it is asked; in the end, all that is owed."""
+    """Cuts, moves, spills, merges and unites whatever it likes, whenever it is asked; in the end, all that is owed."""
 
     random: Random
     often: float
@@ -69,6 +71,8 @@ class DecideAnything:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         if self.random.random() < (self.often / 30 if self.plans else self.often / 3):
             yield from self._cuts(outlook)
+        if self.random.random() < self.often / 2:
+            yield from self._moves(outlook)
         if outlook.moment in (Moment.END, Moment.DRAIN):
             yield from self._some_that_owe(outlook)
             return
@@ -101,6 +105,15 @@ class DecideAnything:
         share = self.random.choice([0.0, 0.3, 1.0]) if self.random.random() < self.often else 0.0
         everything = [(n.name, g) for n in outlook.plan.operators.values() for g in range(_groups_of(outlook, n))]
         return [key for key in everything if self.random.random() < share]
+
+    def _moves(self, outlook: Outlook) -> Iterator[Decision]:
+        """Of any groups to any slots, of which there may be others from now on."""
+        slots = outlook.placement.slots
+        if self.random.random() < 0.3:
+            slots, before = self.random.randint(1, min(4, outlook.placement.groups)), slots
+            yield Rescale(before, slots, outlook.next_batch, "drawn")
+        moves = tuple((*key, self.random.randrange(slots)) for key in self._groups(outlook))
+        yield MoveGroups(moves, outlook.next_batch, "drawn")
 
     def _cuts(self, outlook: Outlook) -> Iterator[CutGroup]:
         """At any hash, which may be between rows, before them or after them."""

@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from watersmeet.adapt.forced_step import ForcedStep, parse_step
 from watersmeet.adapt.policies.migrate import BY
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import (
@@ -32,10 +33,8 @@ from watersmeet.adapt.settings import (
     MERGE_POLICIES,
     OFF,
     REPLAN,
-    ForcedStep,
     MemorySettings,
     ReplanSettings,
-    parse_step,
 )
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema

@@ -12,9 +12,10 @@ from adapt.asking import HELD, J1, PLAN, Asked, at, entry
 from small_plans import manifest_of
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups
+from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.settings import ForcedStep, MemorySettings
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import InternalError
 from watersmeet.state.manifest import Learned
 

@@ -16,16 +16,21 @@ from watersmeet.adapt.decisions import (
     Decision,
     MergeGroup,
     MigrationAbandoned,
+    MoveGroups,
+    Rescale,
     SpillGroups,
     to_json,
 )
+from watersmeet.adapt.effects import effects_of
+from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup
 from watersmeet.adapt.policies.force_steps import ForceSteps, check_steps
-from watersmeet.adapt.settings import ForcedStep, LabelledGroup, MemorySettings
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import JobError
 from watersmeet.model.ids import Label, OperatorName
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.applying import apply_all
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.ledger import Ledgers
+from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.updates import RecordDecision
 
 L1, L2 = Label("J1"), Label("J2")
@@ -204,3 +209,57 @@ def test_steps_after_a_change_are_named_by_the_plan_that_follows() -> None:
     with pytest.raises(JobError, match='names "J2:0"'):
         check_steps(MemorySettings(forced=(later, ForcedStep(1, plan="mjoin"))), PLAN, manifest)
     check_steps(MemorySettings(forced=(later, ForcedStep(1, plan="auto"))), PLAN, manifest)  # who knows
+
+
+def test_groups_are_moved_and_slots_come_and_go() -> None:
+    """Nothing is decided again by a run that died before the batch."""
+    step = ForcedStep(1, slots=3, move=((L1, 0, 2), (L2, 7, 0)))
+    rescaled, moved = Rescale(2, 3, 1, "forced"), MoveGroups(((J1, 0, 2), (J2, 7, 0)), 1, "forced")
+    assert forced(step) == [rescaled, moved]
+    assert forced(ForcedStep(1, slots=2, move=((L1, 0, 0),))) == []
+    settings, manifest = MemorySettings(forced=(step,)), manifest_of(PLAN, *HELD)
+    after = apply_all(effects_of([rescaled, moved], PLAN, manifest, Ledgers(PLAN), Learned()).updates, manifest)
+    first, second = (after.placement.of(PLAN.operators[operator].partitioning) for operator in (J1, J2))
+    assert (after.placement.slots, after.placement.asked_slots) == (3, 2)
+    assert (first.owners[0], second.owners[7]) == (2, 0)
+    assert Asked(after, settings=settings).propose(ForceSteps.of(settings)) == []
+
+
+@pytest.mark.parametrize(
+    "steps, primary, detail",
+    [
+        (
+            [ForcedStep(1, move=((L1, 0, 2),))],
+            '[[adapt.force]] moves "J1:0" to slot 2, which is not there',
+            "The last one that there is by then is 1; the first is 0.",
+        ),
+        (
+            [ForcedStep(1, slots=3), ForcedStep(2, slots=1), ForcedStep(3, move=((L1, 0, 1),))],
+            '[[adapt.force]] moves "J1:0" to slot 1, which is not there',
+            "The last one that there is by then is 0; the first is 0.",
+        ),
+        (
+            [ForcedStep(1, move=((L1, 0, 1), (L1, 0, 0)))],
+            '[[adapt.force]] moves "J1:0" to slot 0 and to slot 1',
+            "Groups of operators on one key are moved together.",
+        ),
+        ([ForcedStep(1, slots=9)], "9 slots cannot share 8 groups", None),
+        (
+            [ForcedStep(1, slots=3), ForcedStep(1, slots=4)],
+            "[[adapt.force]] asks for 3 and for 4 slots before batch 1",
+            "",
+        ),
+        ([ForcedStep(1, move=((L1, 8, 1),))], '[[adapt.force]] names "J1:8", which the plan does not have', None),
+    ],
+)
+def test_moves_and_slots_that_cannot_be(steps: list[ForcedStep], primary: str, detail: str | None) -> None:
+    with pytest.raises(JobError) as caught:
+        check_steps(MemorySettings(forced=tuple(steps)), PLAN, manifest_of(PLAN))
+    assert caught.value.primary == primary
+    if detail is not None:
+        assert (caught.value.detail or "") == detail
+
+
+def test_moves_among_slots_that_there_will_be() -> None:
+    steps = (ForcedStep(1, slots=3, move=((L1, 0, 2),)), ForcedStep(2, cut=((L1, 7),), move=((L1, 8, 2),)))
+    check_steps(MemorySettings(forced=steps), PLAN, manifest_of(PLAN))

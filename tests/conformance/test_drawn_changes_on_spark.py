@@ -43,8 +43,8 @@ from judged_jobs import (
 )
 from strategies import Case, all_plans, cases, contract_settings, counted
 from watersmeet import faults
+from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.policies.migrate import ROADS, seeded
-from watersmeet.adapt.settings import ForcedStep
 from watersmeet.config import AdaptConfig
 from watersmeet.errors import WatersmeetError
 from watersmeet.faults import OF_MIGRATION, POINTS

@@ -12,7 +12,8 @@ import pytest
 
 from runtime.sessions import QUERY, TREE
 from small_plans import GROUPS, STREAMS, chain_plan, piece
-from watersmeet.adapt.settings import ForcedStep, MemorySettings
+from watersmeet.adapt.forced_step import ForcedStep
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import load_job
 from watersmeet.errors import CheckpointError, JobError, ResourceError
 from watersmeet.lang.binder import bind

@@ -33,6 +33,28 @@ class CutGroup:
     reason: str
 
 
+Move = tuple[OperatorName, int, int]  # a group of an operator, and the slot that it goes to
+
+
+@dataclass(frozen=True)
+class MoveGroups:
+    """Have other slots own these groups: of these operators, and of all on their partitionings. No row is moved."""
+
+    moves: tuple[Move, ...]
+    before_batch: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """Have so many slots from now on. No row is moved."""
+
+    from_slots: int
+    slots: int
+    before_batch: int
+    reason: str
+
+
 @dataclass(frozen=True)
 class CannotSpill:
     """The budget is passed, and nothing can be done about it."""
@@ -156,6 +178,8 @@ Decision = (
     | MigrationAbandoned
     | SpillGroups
     | CutGroup
+    | MoveGroups
+    | Rescale
     | CannotSpill
     | MergeGroup
     | MergeGenerations
@@ -165,7 +189,17 @@ Decision = (
 )
 
 # What users are shown; the others are means to the end of these.
-SHOWN = (ReviewPlan, SpillGroups, CutGroup, CannotSpill, CannotForce, MergeGroup, MergeGenerations)
+SHOWN = (
+    ReviewPlan,
+    SpillGroups,
+    CutGroup,
+    MoveGroups,
+    Rescale,
+    CannotSpill,
+    CannotForce,
+    MergeGroup,
+    MergeGenerations,
+)
 
 
 @dataclass(frozen=True)
@@ -202,6 +236,8 @@ def for_people(decision: Mapping[str, Any], label: Callable[[OperatorName], str]
     told = dict(decision)
     if "groups" in told:
         told["groups"] = [[label(operator), group] for operator, group in told["groups"]]
+    if "moves" in told:
+        told["moves"] = [[label(operator), group, slot] for operator, group, slot in told["moves"]]
     if "operator" in told:
         told["operator"] = label(told["operator"])
     if "waiting" in told:

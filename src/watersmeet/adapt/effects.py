@@ -21,19 +21,23 @@ from watersmeet.adapt.decisions import (
     MergeGenerations,
     MergeGroup,
     MigrationAbandoned,
+    Move,
+    MoveGroups,
+    Rescale,
     ReviewPlan,
     SpillGroups,
     UniteParts,
     Work,
     to_json,
 )
-from watersmeet.model.ids import LIVE, GroupKey, OperatorName
+from watersmeet.model.ids import LIVE, GroupKey, OperatorName, Partitioning
+from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, subtract_ranges, union_ranges
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.ledger import Ledgers, as_ranges
 from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.segment_table import next_generation
-from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, SetLibrary, Update
+from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, SetLibrary, SetPlacement, Update
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
 
     Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
     something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
-    After cuts, and before all else, comes a change of the plan, the first that was asked for.
+    After cuts, and before all else, comes a change of the plan, the first that was asked for. Of several numbers of
+    slots the first holds; groups are moved among those.
     """
     decisions = list(decisions)
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
@@ -69,9 +74,12 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
         return [changes[0]]
     merged: dict[GroupKey, MergeGroup] = {}
     others: list[Decision] = []
+    others += [decision for decision in decisions if isinstance(decision, Rescale)][:1]
     for decision in decisions:
         if isinstance(decision, MergeGroup):
             merged.setdefault((decision.operator, decision.group), decision)
+        elif isinstance(decision, Rescale):
+            continue
         else:
             others.append(decision)
     whole = {key for key, decision in merged.items() if decision.with_live}
@@ -107,8 +115,13 @@ def effects_of(
     unites: list[UniteParts] = []
     cuts: list[CutGroup] = []
     change: ChangePlan | None = None
+    placement = manifest.placement
     for decision in decisions:
         match decision:
+            case Rescale(slots=slots):
+                placement = placement.rescale(slots)
+            case MoveGroups(moves):
+                placement = move(moves, plan, placement)
             case CutGroup():
                 cuts.append(decision)
             case ChangePlan():
@@ -133,6 +146,8 @@ def effects_of(
                 pass
     updates: list[Update] = list(close(closing, plan, manifest, ledgers))
     closed = bool(updates)
+    if placement != manifest.placement:
+        updates.append(SetPlacement(placement))
     shown = [
         to_json(decision)
         for decision in decisions
@@ -145,6 +160,18 @@ def effects_of(
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
     looked = any(isinstance(decision, LookAtPlan) for decision in decisions)
     return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown), learned if looked else None)
+
+
+def move(moves: Iterable[Move], plan: PhysicalPlan, placement: Placement) -> Placement:
+    """With groups where they are to go, as far as these and their slots are there."""
+    wanted: dict[Partitioning, dict[int, int]] = {}
+    for operator, group, slot in moves:
+        partitioning = plan.operators[operator].partitioning
+        if group < placement.of(partitioning).groups and slot < placement.slots:
+            wanted.setdefault(partitioning, {})[group] = slot
+    for partitioning, owners in wanted.items():
+        placement = placement.move(partitioning, owners)
+    return placement
 
 
 def close(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Told wherever there is room for a line.
-OF_THE_PLAN = ("BeginMigration", "ChangePlan", "ReviewPlan", "MigrationAbandoned", "Regroup")
+OF_THE_PLAN = ("BeginMigration", "ChangePlan", "ReviewPlan", "MigrationAbandoned", "Regroup", "Rescale")
 
 
 def decision_text(decision: Mapping[str, Any]) -> str:
@@ -25,6 +25,10 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"merge {len(decision['generations'])} generations of {decision['operator']}: {reason}"
         case "CutGroup":
             return f"cut {decision['operator']}:{decision['group']} in two: {reason}"
+        case "MoveGroups":
+            return f"move {_moves(decision['moves'])}: {reason}"
+        case "Rescale":
+            return f"{decision['slots']} slots in the place of {decision['from_slots']}: {reason}"
         case "Regroup":
             return f"{decision['to_groups']:,} groups in the place of {decision['from_groups']:,}: {reason}"
         case "CannotSpill":
@@ -42,6 +46,19 @@ def decision_text(decision: Mapping[str, Any]) -> str:
         case "plan":
             return f"plan {decision['plan']}: {reason}"
     return f"{decision['decision']}: {reason}"
+
+
+def _moves(moves: Sequence[tuple[str, int, int]]) -> str:
+    """Groups by where they go; their number, where they are many.
+
+    >>> _moves([("J1", 3, 1), ("J1", 7, 1)]), _moves([("J1", group, group % 2) for group in range(9)])
+    ('J1:3->1, J1:7->1', '9 groups to slots 0 and 1')
+    """
+    if len(moves) <= 4:
+        return ", ".join(f"{label}:{group}->{slot}" for label, group, slot in moves)
+    to = sorted({slot for _, _, slot in moves})
+    slots = f"slot {to[0]}" if len(to) == 1 else f"slots {', '.join(map(str, to[:-1]))} and {to[-1]}"
+    return f"{len(moves):,} groups to {slots}"
 
 
 def _figures(change: Mapping[str, Any]) -> str:

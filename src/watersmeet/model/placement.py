@@ -2,7 +2,7 @@
 
 A partitioning is the key classes that rows are hashed on. Two operators on different keys are placed independently, and
 a hot group of the one may be cut in two without the other. A partitioning that nobody has placed is spread evenly. To
-move a group changes this table and nothing else.
+move groups, or to have more or fewer slots, changes this table and nothing else.
 """
 
 from __future__ import annotations
@@ -40,12 +40,16 @@ def check_slots(slots: int, groups: int) -> None:
 
 @dataclass(frozen=True)
 class Placement:
-    """`groups` is what a user has set: the number of groups of a partitioning before any is cut."""
+    """`groups` is what a user has set: the number of groups of a partitioning before any is cut.
+
+    So is `asked`, the number of slots, where a run has come to have another: 0 where it has not.
+    """
 
     slots: int
     groups: int
     owners: Mapping[Partitioning, tuple[int, ...]] = field(default_factory=dict)  # of each group
     cuts: Mapping[Partitioning, tuple[int, ...]] = field(default_factory=dict)  # hashes, see `Bounds`
+    asked: int = 0
 
     @cached_property
     def _even(self) -> Routing:
@@ -79,9 +83,46 @@ class Placement:
             cuts={**self.cuts, partitioning: routing.bounds.cuts},
         )
 
+    def move(self, partitioning: Partitioning, owners: Mapping[int, int]) -> Placement:
+        """With other owners for these groups.
+
+        >>> Placement(2, 4).move(Partitioning("k0"), {0: 1}).owners
+        {'k0': (1, 0, 1, 1)}
+        """
+        placed = list(self.of(partitioning).owners)
+        for group, slot in owners.items():
+            placed[group] = slot
+        return replace(self, owners={**self.owners, partitioning: tuple(placed)})
+
     def spread(self, slots: int) -> Placement:
-        """The same groups, spread evenly over another number of slots."""
-        return replace(self, slots=slots, owners={})
+        """The same groups, spread evenly over the number of slots that a user has set."""
+        return replace(self, slots=slots, owners={}, asked=0)
+
+    def rescale(self, slots: int) -> Placement:
+        """The same groups over another number of slots than a user has set. Where groups were placed, few of them move.
+
+        >>> Placement(2, 4, {Partitioning("k0"): (1, 0, 1, 1)}).rescale(3)
+        Placement(slots=3, groups=4, owners={'k0': (1, 0, 1, 2)}, cuts={}, asked=2)
+        """
+        owners = {name: _dealt(placed, slots) for name, placed in self.owners.items()}
+        asked = 0 if slots == self.asked_slots else self.asked_slots
+        return replace(self, slots=slots, owners=owners, asked=asked)
+
+    def regroup(self, groups: int) -> Placement:
+        """Other groups, spread evenly over the slots that there are; over those that were set where these are too many.
+
+        >>> Placement(6, 300, asked=2).regroup(8)
+        Placement(slots=6, groups=8, owners={}, cuts={}, asked=2)
+        >>> Placement(6, 300, asked=2).regroup(4)
+        Placement(slots=2, groups=4, owners={}, cuts={}, asked=0)
+        """
+        kept = self if self.slots <= groups else self.spread(self.asked_slots)
+        return Placement(kept.slots, groups, asked=kept.asked)
+
+    @property
+    def asked_slots(self) -> int:
+        """The number of slots that a user has set."""
+        return self.asked or self.slots
 
     def to_json(self) -> dict[str, Any]:
         """
@@ -90,12 +131,37 @@ class Placement:
         """
         owners = {name: list(placed) for name, placed in self.owners.items()}
         cuts = {name: list(hashes) for name, hashes in self.cuts.items()}
-        return {"slots": self.slots, "groups": self.groups, "owners": owners, **({"cuts": cuts} if cuts else {})}
+        rest = {**({"cuts": cuts} if cuts else {}), **({"asked": self.asked} if self.asked else {})}
+        return {"slots": self.slots, "groups": self.groups, "owners": owners, **rest}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Placement:
         owners, cuts = data["owners"], data.get("cuts", {})  # none were written before groups could be cut
-        return cls(data["slots"], data["groups"], _tuples(owners), _tuples(cuts))
+        return cls(data["slots"], data["groups"], _tuples(owners), _tuples(cuts), data.get("asked", 0))
+
+
+def _dealt(owners: tuple[int, ...], slots: int) -> tuple[int, ...]:
+    """Owners among so many slots: the groups of one that is gone, and the last of one that has too many, move.
+
+    >>> _dealt((0, 0, 0, 0, 1, 2), 2)
+    (0, 0, 0, 1, 1, 1)
+    """
+    most, larger = divmod(len(owners), slots)
+    held = [[group for group, owner in enumerate(owners) if owner == slot] for slot in range(slots)]
+    # Slots that have most already are the ones that get one more than others.
+    shares = {slot: most + (place < larger) for place, slot in enumerate(_by_size(held))}
+    result = list(owners)
+    free = [group for group, owner in enumerate(owners) if owner >= slots]
+    free += [group for slot, groups in enumerate(held) for group in groups[shares[slot] :]]
+    free.sort(reverse=True)
+    for slot, groups in enumerate(held):
+        for _ in range(shares[slot] - len(groups)):
+            result[free.pop()] = slot
+    return tuple(result)
+
+
+def _by_size(held: list[list[int]]) -> list[int]:
+    return sorted(range(len(held)), key=lambda slot: -len(held[slot]))
 
 
 def _tuples(lists: Mapping[Partitioning, list[int]]) -> dict[Partitioning, tuple[int, ...]]:

@@ -18,7 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from watersmeet import faults
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import ChangePlan, Decision, Work, for_people
+from watersmeet.adapt.decisions import ChangePlan, Decision, Rescale, Work, for_people, to_json
 from watersmeet.adapt.effects import Effects
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.migrate import find_road
@@ -29,6 +29,7 @@ from watersmeet.adapt.policies.replan.triggers import signals
 from watersmeet.adapt.settings import OFF
 from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
+from watersmeet.model.placement import check_slots
 from watersmeet.model.stretches import Stretch
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.optimize.query_graph import Statistics
@@ -294,6 +295,17 @@ class Driver(Generic[SourceT]):
             self.deliver_pending()
             refuse_while_under_way(self._migrator)
             return self._migrator.begin(ChangePlan(plan, by, self.manifest.last_batch + 1, reason))
+
+    def rescale(self, slots: int, reason: str) -> Mapping[str, Any]:
+        """Have so many slots from the next batch on; the decision."""
+        with self.turn:
+            before = self.manifest.placement
+            check_slots(slots, before.groups)
+            decision = Rescale(before.slots, slots, self.manifest.last_batch + 1, reason)
+            if slots != before.slots:
+                self.checkpoint.check_held()
+                self.force([decision])
+            return to_json(decision)
 
     def _change_as_asked(self) -> None:
         """Change to the query and the plan that the run was started with, where its checkpoint has others."""

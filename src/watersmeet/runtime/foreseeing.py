@@ -136,15 +136,15 @@ def _foreseen(
     owing: int = 0,
     refused: WatersmeetError | None = None,
 ) -> Foreseen:
-    track = manifest.warming_up
+    track, placement = manifest.warming_up, manifest.placement
     return Foreseen(
         version=manifest.version,
         batch=manifest.last_batch,
         former=manifest.plan,
         plan=plan,
         states=states,
-        slots=(manifest.placement.slots, settings.slots),
-        groups=(manifest.placement.groups, settings.groups),
+        slots=(placement.slots, placement.slots if settings.slots == placement.asked_slots else settings.slots),
+        groups=(placement.groups, settings.groups),
         owing=owing,
         undelivered=len(manifest.undelivered),
         on_its_way="" if track is None else str(track.spec.tree),

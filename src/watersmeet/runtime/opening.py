@@ -222,7 +222,10 @@ def _regrouped(manifest: Manifest, settings: RunSettings) -> Manifest:
     """With the groups that the run will have by its first batch."""
     if manifest.placement.groups == settings.groups:
         return manifest
-    return replace(manifest, placement=Placement(settings.slots, settings.groups))
+    placement = manifest.placement
+    if settings.slots != placement.asked_slots:
+        placement = placement.spread(settings.slots)
+    return replace(manifest, placement=placement.regroup(settings.groups))
 
 
 def plan_ahead(

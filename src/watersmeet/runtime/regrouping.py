@@ -21,7 +21,6 @@ from watersmeet.kernel.pieces import merged_pieces
 from watersmeet.kernel.rows import hashes
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import SegmentId
-from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, Slice, count_groups, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan, State
@@ -33,7 +32,7 @@ from watersmeet.state.updates import Regroup
 
 def regroup(plan: PhysicalPlan, manifest: Manifest, segments: Segments, groups: int) -> tuple[Regroup, list[Segment]]:
     """The update that gives a state so many groups, and the segments of it that were written for that."""
-    placement = Placement(manifest.placement.slots, groups)
+    placement = manifest.placement.regroup(groups)
     described: list[Segment] = []
     written: list[Segment] = []
     for state in plan.states.values():

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from small_plans import CHAIN, GROUPS, SECOND, STREAMS, chain_plan, named
-from watersmeet.adapt.settings import ForcedStep, MemorySettings
+from watersmeet.adapt.forced_step import ForcedStep
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.adapt.take_view import view_memory
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.lang.binder import bind

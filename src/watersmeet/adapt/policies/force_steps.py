@@ -1,4 +1,4 @@
-"""Cuts, plans, spills and merges that a user has asked for by batch, whatever other policies say: `[[adapt.force]]`."""
+"""What a user has asked for by batch, whatever other policies say: the steps of `[[adapt.force]]`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from watersmeet.adapt.decisions import (
     Decision,
     MergeGroup,
     MigrationAbandoned,
+    MoveGroups,
+    Rescale,
     SpillGroups,
 )
+from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.migrate import check_road
 from watersmeet.adapt.policies.spill import find_spill_policy
-from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, ForcedStep, LabelledGroup, MemorySettings
+from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, MemorySettings
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.bounds import NARROWEST
-from watersmeet.model.ids import GroupKey, OperatorName
-from watersmeet.model.placement import Placement
+from watersmeet.model.ids import GroupKey, OperatorName, Partitioning
+from watersmeet.model.placement import Placement, check_slots
 from watersmeet.optimize.strategies import STRATEGIES
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
@@ -58,12 +61,14 @@ class ForceSteps:
             yield ChangePlan(step.plan, step.by, step.at_batch, FORCED)
         if not waiting:
             for step in steps:
+                yield from _placed(step, outlook)
                 yield from self._spills_and_merges(step, outlook, () if changes else step.cut)
 
     def _spills_and_merges(
         self, step: ForcedStep, outlook: Outlook, cut: Sequence[LabelledGroup]
     ) -> Iterator[Decision]:
-        unknown = [named for named in (*cut, *step.spill, *step.merge) if not _is_there(named, outlook)]
+        moved = [(label, group) for label, group, _ in step.move]
+        unknown = [named for named in (*cut, *moved, *step.spill, *step.merge) if not _is_there(named, outlook)]
         if unknown:
             names = ", ".join(f"{label}:{group}" for label, group in unknown)
             yield CannotForce(step.at_batch, f"the plan {outlook.plan.tree} does not have {names}")
@@ -87,6 +92,25 @@ def _is_there(named: LabelledGroup, outlook: Outlook) -> bool:
     label, group = named
     operator = outlook.plan.labels.get(label)
     return operator is not None and group < outlook.placement.of(outlook.plan.operators[operator].partitioning).groups
+
+
+def _placed(step: ForcedStep, outlook: Outlook) -> Iterator[Decision]:
+    """Other slots and owners, as far as they are not as the step has them."""
+    slots = outlook.placement.slots
+    if step.slots not in (None, slots):
+        assert step.slots is not None
+        yield Rescale(slots, step.slots, step.at_batch, FORCED)
+    moves = tuple(
+        (outlook.plan.labels[label], group, slot)
+        for label, group, slot in step.move
+        if _is_there((label, group), outlook)
+    )
+    if moves and (step.slots not in (None, slots) or not all(_is_owner(outlook, *move) for move in moves)):
+        yield MoveGroups(moves, step.at_batch, FORCED)
+
+
+def _is_owner(outlook: Outlook, operator: OperatorName, group: int, slot: int) -> bool:
+    return outlook.placement.of(outlook.plan.operators[operator].partitioning).owners[group] == slot
 
 
 def _cuts(step: ForcedStep, outlook: Outlook) -> Iterator[CutGroup]:
@@ -142,7 +166,13 @@ def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest
             if following is None:
                 return  # what an optimiser will find is not known
             plan = following
-        _check_named([named for step in together for named in (*step.spill, *step.merge)], plan, placement)
+        if batch > manifest.last_batch:
+            placement = _check_slots(together, placement)
+        moves = [move for step in together for move in step.move]
+        moved = [(label, group) for label, group, _ in moves]
+        _check_named([*moved, *(named for step in together for named in (*step.spill, *step.merge))], plan, placement)
+        if batch > manifest.last_batch:
+            _check_moves(moves, plan, placement)
 
 
 def _check_plans(steps: Sequence[ForcedStep], plan: PhysicalPlan) -> PhysicalPlan | None:
@@ -159,6 +189,35 @@ def _check_plans(steps: Sequence[ForcedStep], plan: PhysicalPlan) -> PhysicalPla
             return None
         return lay_out(plan.query, choose_tree(plan.query, step.plan))
     return plan
+
+
+def _check_slots(steps: Sequence[ForcedStep], placement: Placement) -> Placement:
+    """With the slots that there are after these steps, which are taken together."""
+    wanted = sorted({step.slots for step in steps if step.slots is not None})
+    if len(wanted) > 1:
+        raise JobError(
+            f"[[adapt.force]] asks for {wanted[0]} and for {wanted[1]} slots before batch {steps[0].at_batch}"
+        )
+    for slots in wanted:
+        check_slots(slots, placement.groups)
+        return placement.rescale(slots)
+    return placement
+
+
+def _check_moves(moves: Iterable[LabelledMove], plan: PhysicalPlan, placement: Placement) -> None:
+    owners: dict[tuple[Partitioning, int], int] = {}
+    for label, group, slot in moves:
+        if slot >= placement.slots:
+            raise JobError(
+                f'[[adapt.force]] moves "{label}:{group}" to slot {slot}, which is not there',
+                detail=f"The last one that there is by then is {placement.slots - 1}; the first is 0.",
+            )
+        other = owners.setdefault((plan.operators[plan.labels[label]].partitioning, group), slot)
+        if other != slot:
+            raise JobError(
+                f'[[adapt.force]] moves "{label}:{group}" to slot {slot} and to slot {other}',
+                detail="Groups of operators on one key are moved together.",
+            )
 
 
 def _check_named(groups: Iterable[LabelledGroup], plan: PhysicalPlan, placement: Placement) -> None:

@@ -269,6 +269,16 @@ class SparkRun:
                 raise JobError("the run has ended", detail="Its plan cannot be changed any more.")
             return self._driver.migrate(plan, by, "asked for by hand")
 
+    def rescale(self, slots: int) -> Mapping[str, Any]:
+        """Have so many slots from the next batch on; the decision. It lasts through restarts with the same settings."""
+        self._refuse_inside_batch("rescale")
+        if isinstance(slots, bool) or not isinstance(slots, int):
+            raise JobError(f"rescale() was given slots = {slots!r}", detail="It is a whole number, from 1.")
+        with self._working(), self._driver.turn:
+            if self._is_over or self._ended.is_set():
+                raise JobError("the run has ended", detail="Its slots cannot be changed any more.")
+            return self._driver.rescale(slots, "asked for by hand")
+
     def _refuse_inside_batch(self, what: str) -> None:
         if threading.current_thread() in self._at_work:
             raise JobError(
