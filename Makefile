@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The classes of Spark for the JVMs of tests, which start in 60 % of the time with it.
+CLASSES := $(VENV)/spark-classes.jsa
 EXTRAS := spark,demo,test,lint,bench
 
 # Passed on to pytest and to the programs, as in: make test PYTEST_ARGS="-k window", make demo DEMO_ARGS="--seconds 20"
@@ -27,7 +29,7 @@ BENCH_ARGS ?=
 EXPERIMENTS ?= plans spill early migration
 EXPERIMENT_ARGS ?=
 
-SOURCES := src tests benchmarks experiments chaos
+SOURCES := src tests benchmarks experiments chaos tools
 # Files in the order of tests/conftest.py, which has those that take long come first.
 PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=1
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
@@ -49,16 +51,16 @@ demo: setup ## Join stock prices, volumes and reviews for a minute, and check th
 	@$(BIN)/watersmeet demo $(DEMO_ARGS)
 
 ##@ Check
-test: setup lint ## Lint, then all tests (PYTEST_ARGS)
+test: setup lint $(CLASSES) ## Lint, then all tests (PYTEST_ARGS)
 	$(PYTEST) -m "not campaign" $(PYTEST_ARGS)
 
 test-fast: $(STAMP) ## The tests that start no JVM (PYTEST_ARGS)
 	$(PYTEST) -m "not spark and not campaign" $(PYTEST_ARGS)
 
-test-spark: setup ## The tests that start a JVM (PYTEST_ARGS)
+test-spark: setup $(CLASSES) ## The tests that start a JVM (PYTEST_ARGS)
 	$(PYTEST) -m "spark and not campaign" $(PYTEST_ARGS)
 
-test-campaign: setup ## More kills, failures and takeovers than make test has time for (PYTEST_ARGS)
+test-campaign: setup $(CLASSES) ## More kills, failures and takeovers than make test has time for (PYTEST_ARGS)
 	$(PYTEST) -m campaign $(PYTEST_ARGS)
 
 test-spark-versions: $(SPARK_VERSIONS:%=build/spark-%/.installed) ## The same on other versions of Spark, a part of them (SPARK_VERSIONS, PYTEST_ARGS)
@@ -122,6 +124,10 @@ $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	@touch $@
+
+# Tests do without where it cannot be made.
+$(CLASSES): $(STAMP) | setup
+	-@rm -f $@ && $(BIN)/python tools/share_classes.py $@
 
 # A .venv for each version of Spark, with its newest release.
 build/spark-%/.installed: pyproject.toml

@@ -22,6 +22,10 @@ os.environ["WATERSMEET_COSTS"] = str(Path(__file__).parent / "costs.json")
 # A JVM of a test lives for seconds, in which the optimising compiler and the parallel collector only cost: half of the
 # CPU time of tests on Spark.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# What tools/share_classes.py has made, if it has. A JVM that cannot use it says nothing and does without.
+SHARED_CLASSES = Path(sys.prefix) / "spark-classes.jsa"
+if SHARED_CLASSES.exists():
+    SHORT_LIVED += f" -XX:SharedArchiveFile={SHARED_CLASSES} -Xlog:disable"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
 os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", SHORT_LIVED)
 

@@ -79,7 +79,7 @@ def run(case: Case, **options: Any) -> tuple[Counter[tuple[Any, ...]], dict[str,
     return counted(table), events[-1]
 
 
-@contract_settings(250)
+@contract_settings(150)
 @given(cases())
 def test_the_answer_is_the_oracles(case: Case) -> None:
     expected = case.answer()
@@ -90,7 +90,7 @@ def test_the_answer_is_the_oracles(case: Case) -> None:
     assert end["rows_in"] == sum(len(rows) for batch in case.batches for rows in batch.values())
 
 
-@contract_settings(150)
+@contract_settings(80)
 @given(cases(ahead=AHEAD_OF))
 def test_rows_that_are_ahead_are_neither_joined_nor_seen(case: Case) -> None:
     expected = case.answer()
@@ -116,7 +116,7 @@ def collide_apart(columns: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.ui
     return (hash_keys(columns) % np.uint64(3)) * np.uint64(0x5555555555555555)  # in different groups, too
 
 
-@contract_settings(80)
+@contract_settings(50)
 @given(cases(), st.sampled_from([collide, collide_apart]))
 def test_hashes_that_collide_change_nothing(case: Case, hashing: Any) -> None:
     with (

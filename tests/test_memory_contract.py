@@ -197,7 +197,7 @@ def check_counts(run: LocalRun) -> None:
         assert (segment.group_rows, segment.group_keys) == count_by_group(values, Slice(segment.written, bounds))
 
 
-@contract_settings(250)
+@contract_settings(140)
 @given(cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.2, 0.6, 1.0]))
 def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     with tuned(case):
@@ -205,7 +205,7 @@ def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often
     assert rows == case.answer().rows
 
 
-@contract_settings(110)
+@contract_settings(70)
 @given(
     cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5])
 )
@@ -216,7 +216,7 @@ def test_changes_of_the_plan_change_nothing(case: Case, random: Random, often: f
     assert rows == case.answer().rows
 
 
-@contract_settings(150)
+@contract_settings(80)
 @given(
     cases(largest=4),
     st.sampled_from([name for name, _ in SPILL_POLICIES]),

@@ -1,8 +1,9 @@
 """Changes of the plan on Spark, drawn: whatever is asked for, by whichever road, and whatever ends the runs between.
 
 A history is a few starts of one query on one checkpoint. Each start has slots, a budget and perhaps a plan of its own,
-changes the plan before any batches by any roads, spills by force, and goes to the end of the files that have come, is
-stopped on the way, or fails at a point of a change. Steps of seeding take a row or a few. The answer is the oracle's.
+changes the plan before any batches by any roads, and the slots, spills by force, and goes to the end of the files that
+have come, is stopped on the way, or fails at a point of a change. Steps of seeding take a row or a few. The answer is
+the oracle's.
 
 A few histories in `make test`, more of them as a campaign; `WATERSMEET_EXAMPLES=5000` draws new ones.
 """
@@ -87,8 +88,12 @@ def draw_history(case: Case, draw: Random) -> list[Start]:
     for files in (*cuts, batches, batches):
         steps = []
         for batch in sorted(draw.sample(range(batches), min(batches, 3))):
-            share = draw.choice([None, None, 0.5])
-            steps.append(ForcedStep(batch, spill_share=share, plan=draw.choice(plans), by=draw.choice(roads)))
+            share, slots = (
+                draw.choice([None, None, 0.5]),
+                draw.choice([None, None, draw.randint(1, min(4, case.groups))]),
+            )
+            plan, by = draw.choice(plans), draw.choice(roads)
+            steps.append(ForcedStep(batch, spill_share=share, plan=plan, by=by, slots=slots))
         options: dict[str, Any] = {"plan": case.plan, "slots": draw.randint(1, min(3, case.groups))}
         if draw.random() < 0.5:
             options["memory"] = draw.choice([300, 1500, 6000])
@@ -212,6 +217,7 @@ KILLED = JoinCase(
 )
 BATCHES = 9
 PLANS = ("(A B C D)", "((A B C) D)", "(((A B) C) D)", "((A B) (C D))", "(A (B (C D)))", "(A B (C D))")
+MORE = ("", "spill_share = 0.5", "slots = 3")
 SEEDS = int(os.environ.get("WATERSMEET_SEEDS", "6"))
 
 
@@ -230,7 +236,9 @@ def test_histories_with_kills(seed: int, tmp_path: Path) -> None:
     plan = draw.choice(PLANS)
     for start in range(4):
         steps = [
-            forced(batch, draw.choice(PLANS), draw.choice(ROADS).name, draw.choice(["", "spill_share = 0.5"]))
+            forced(
+                batch, draw.choice(PLANS), draw.choice(ROADS).name, draw.choice(["", "spill_share = 0.5", "slots = 3"])
+            )
             for batch in sorted(draw.sample(range(BATCHES), 3))
         ]
         memory = draw.choice(["", "memory = 3000", "memory = 15000"])
