@@ -9,6 +9,7 @@ from small_plans import chain_plan, named, piece
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.intake import FilePosition, UnfinishedIntake
+from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.model.statistics import FilterCounts, PairCounts
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 
@@ -48,6 +49,8 @@ def test_what_a_task_did_travels_whole() -> None:
         groups={named(PLAN, "J1"): seen},
         sync_seconds=0.5,
         filters=ASKED,
+        slot=1,
+        figures=SlotFigures(0.5, 0.25, 4.0, 2.0),
     )
     again = TaskReport.from_json(json.loads(json.dumps(report.to_json())))
     default = TaskReport()

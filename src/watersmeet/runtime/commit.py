@@ -9,6 +9,7 @@ from watersmeet.model.file_sums import FileSum
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
+from watersmeet.model.slot_figures import Slots, add_up, follow
 from watersmeet.model.statistics import Measured, add_filters, add_pairs
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.context import BatchContext
@@ -64,7 +65,7 @@ def commit_batch(
             {name: found for sums in _sums(streams, tasks) for name, found in sums.items()},
         ),
         ObserveBatch(_measured(context.manifest, streams, tasks)),
-        Learn(_with_results(learned, record)),
+        Learn(_with_slots(_with_results(learned, record), context, tasks)),
     ]
     if context.watched and context.new_rows:
         updates.append(ObserveGroups(context.batch, smoothing, _seen(context, tasks)))
@@ -132,6 +133,18 @@ def _with_results(learned: Learned, record: BatchRecord) -> Learned:
     operator, expected = learned.expected
     ratio = max(record.rows_merged, 1) / max(expected, 1.0)
     return replace(learned, come_true={**learned.come_true, operator: ratio}, expected=None)
+
+
+def _with_slots(learned: Learned, context: BatchContext, tasks: Sequence[TaskReport]) -> Learned:
+    """Of batches: what a round of merges takes says nothing of the next one."""
+    if not context.new_rows:
+        return learned
+    return replace(learned, slots=follow(learned.slots, slots_of(tasks, context.placement.slots)))
+
+
+def slots_of(tasks: Sequence[TaskReport], slots: int) -> Slots:
+    """What the tasks of a batch took, by slot."""
+    return add_up(((task.slot, task.figures) for task in tasks), slots)
 
 
 def _seen(context: BatchContext, tasks: Sequence[TaskReport]) -> dict[OperatorName, GroupObservation]:

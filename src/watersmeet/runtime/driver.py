@@ -39,7 +39,7 @@ from watersmeet.plan.spec import PlanSpec, spec_of
 from watersmeet.runtime.ahead import AheadNotes, TimesToFind, take_limits
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
-from watersmeet.runtime.commit import commit_batch
+from watersmeet.runtime.commit import commit_batch, slots_of
 from watersmeet.runtime.context import BatchContext, watermarks_us
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
@@ -426,6 +426,7 @@ class Driver(Generic[SourceT]):
             sync_seconds,
             backlogs,
             self._migrator.progress,
+            slots_of(tasks, context.placement.slots),
         )
         self._report(event.to_json(now_us))
         for note in self._ahead.of_batch(self.plan.query, merge_stream_reports(streams)):

@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from watersmeet.model.slot_figures import SlotFigures, Slots
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.reports import Backlog
+from watersmeet.state.by_slot import active_bytes_by_slot, owing_by_slot
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_table import SegmentTable
@@ -83,6 +85,7 @@ class BatchEvent(_Told):
     rows_ahead: int = 0
     sync_seconds: float = 0.0  # that its commit and its tasks, all together, have waited for the disk
     migration: Mapping[str, Any] | None = None  # how far a change of the plan is that is under way
+    slots: Sequence[Mapping[str, Any]] = ()  # what each did, and what its groups hold and owe
     event: ClassVar[str] = "batch"
 
 
@@ -150,6 +153,7 @@ def batch_event(
     sync_seconds: float = 0.0,
     backlogs: Mapping[str, Backlog] = MappingProxyType({}),
     migration: Mapping[str, Any] | None = None,
+    slots: Slots = (),
 ) -> BatchEvent:
     """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
@@ -187,7 +191,22 @@ def batch_event(
         rows_ahead=batch.rows_ahead,
         sync_seconds=round(sync_seconds, 6),
         migration=migration,
+        slots=_slots(plan, manifest, ledgers, slots),
     )
+
+
+def _slots(plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers, did: Slots) -> list[dict[str, Any]]:
+    """What the slots of a batch did, and what those that there are now hold and owe."""
+    held, owing = active_bytes_by_slot(plan, manifest), owing_by_slot(plan, manifest, ledgers)
+    return [
+        {
+            "slot": slot,
+            **(did[slot] if slot < len(did) else SlotFigures()).to_json(),
+            "active_bytes": held[slot],
+            "owed_groups": owing[slot],
+        }
+        for slot in range(manifest.placement.slots)
+    ]
 
 
 def _lags(watermark_us: int | None, furthest_us: int | None, now_us: int) -> dict[str, float | None]:

@@ -15,6 +15,7 @@ from watersmeet.model.ids import OperatorName, SegmentId
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment, ranges_from_json
+from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.model.statistics import FilterCounts, PairCounts, add_filters
 
 Backlog = Mapping[str, int]  # by what is counted: files, bytes, rows
@@ -97,6 +98,8 @@ class TaskReport:
     groups: Mapping[OperatorName, GroupObservation] = field(default_factory=dict)  # where statistics of groups are kept
     sync_seconds: float = 0.0  # that the task has waited for the disk
     filters: tuple[FilterCounts, ...] = ()  # what filters above joins did
+    slot: int = 0
+    figures: SlotFigures = SlotFigures()  # noqa: RUF009 - frozen
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -105,6 +108,7 @@ class TaskReport:
             "pairs": [pair.to_json() for pair in self.pairs],
             "groups": {operator: seen.to_json() for operator, seen in self.groups.items()},
             "filters": [entry.to_json() for entry in self.filters],
+            "figures": self.figures.to_json(),
         }
 
     @classmethod
@@ -120,6 +124,7 @@ class TaskReport:
                 "pairs": tuple(map(PairCounts.from_json, data["pairs"])),
                 "groups": {operator: GroupObservation.from_json(seen) for operator, seen in data["groups"].items()},
                 "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
+                "figures": SlotFigures(**data["figures"]),
             }
         )
 

@@ -17,6 +17,7 @@ from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
+from watersmeet.model.slot_figures import Slots, slots_from_json, slots_to_json
 from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.epochs import NOBODY, Holder
@@ -237,6 +238,10 @@ class Learned:
     roads: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # what changes of the plan took, by way
     recent: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # figures after each of the last batches
     search_seconds: float = 0.0  # that a full search for a plan takes; 0: none was timed yet
+    slots: Slots = ()  # what batches lately come to, by slot
+
+    def to_json(self) -> dict[str, Any]:
+        return {**_flat(self), "slots": slots_to_json(self.slots)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learned:
@@ -248,6 +253,7 @@ class Learned:
                 "expected": None if expected is None else (expected[0], expected[1]),
                 "roads": {name: (took[0], took[1]) for name, took in data.get("roads", {}).items()},
                 "recent": {name: tuple(series) for name, series in data.get("recent", {}).items()},
+                "slots": slots_from_json(data.get("slots", ())),
             }
         )
 
@@ -351,7 +357,7 @@ class Manifest:
             "decisions": list(self.decisions),
             "measured": self.measured.to_json(),
             "figures": {operator: figures.to_json() for operator, figures in self.figures.items()},
-            "learned": _flat(self.learned),
+            "learned": self.learned.to_json(),
             "holder": _flat(self.holder),
             "claims": list(self.claims),
             "id": self.id,

@@ -6,10 +6,13 @@ Each kind has a file of its name here, as it has in `plan/`, `plan/layout/` and 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from watersmeet import faults
 from watersmeet.errors import InternalError
+from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.hop import HopStage
 from watersmeet.runtime.context import StageContext
@@ -35,4 +38,10 @@ def run_stage(
     kind = type(context.stage)
     if kind not in KINDS:
         raise InternalError(f"no way to run a {kind.__name__}")
-    return KINDS[kind](StageTask(context, slot, segments, results, spool), arrived)
+    rows = sum(part.num_rows for parts in arrived.rows.values() for part in parts)
+    started, cpu = time.perf_counter(), time.thread_time()
+    outcome = KINDS[kind](StageTask(context, slot, segments, results, spool), arrived)
+    figures = SlotFigures(
+        time.perf_counter() - started, time.thread_time() - cpu, float(rows), float(outcome.report.rows_out)
+    )
+    return replace(outcome, report=replace(outcome.report, slot=slot, figures=figures))
