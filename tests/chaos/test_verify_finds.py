@@ -120,6 +120,23 @@ def test_every_damage_is_found(rotten: Rotten) -> None:
     assert not [finding for finding in look(rotten).findings if finding.kind != ORPHAN]
 
 
+def test_versions_that_are_missing_are_told_at_once(rotten: Rotten) -> None:
+    """Was: each by itself, against all before it. After tens of thousands of batches that took many minutes."""
+    snapshots, versions = rotten.files("snapshots"), rotten.files("versions")
+    try:
+        for path in versions[:-3]:
+            path.unlink()
+        told = [finding for finding in look(rotten).findings if "missing, and there are later" in finding.wrong]
+        assert 1 <= len(told) <= 2, "those that could still be gone back to, and those before"
+        assert sum(finding.wrong.startswith("it and the ") for finding in told) >= 1
+        for path in snapshots[1:]:
+            path.write_bytes(b"")
+        told = [finding for finding in look(rotten).findings if "missing, and there are later" in finding.wrong]
+        assert [finding.kind for finding in told] == [DAMAGE]
+    finally:
+        rotten.put_back()
+
+
 def test_files_that_change_places_are_found(rotten: Rotten) -> None:
     draw = random.Random(8)
     swapped = 0

@@ -6,6 +6,7 @@ A live run adds versions and deletes old ones meanwhile, so that what one look f
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,7 @@ class _Log:
         self.versions: Sealed = {}
         self.snapshots: Sealed = {}
         self.findings: list[Finding] = []
+        self._unsound: set[int] = set()  # versions with a finding
         self.checked: Counter[str] = Counter()
 
     def decoded(self, folder: Folder, what: str, numbers: Sequence[int]) -> Iterator[tuple[int, tuple[Any, str]]]:
@@ -110,6 +112,8 @@ class _Log:
     def found(self, what: str, number: int, wrong: str, kind: str = DAMAGE) -> None:
         folder = self.folders[VERSION if what == CLAIM else what]
         path = folder.path(version_name(number))
+        if what in (VERSION, CLAIM):
+            self._unsound.add(number)
         self.findings.append(Finding(kind, what, path, wrong.removeprefix(f"{path}: ").rstrip(".")))
 
     @property
@@ -150,22 +154,29 @@ class _Log:
         starts = sorted(self.snapshots)
         whole = [n for n in starts if all(number in self.versions for number in range(n + 1, newest + 1))]
         if whole:
-            for number in range(self._floor + 1, whole[0]):
-                if number not in self.versions and not self._told(number):
-                    kind = DAMAGE if number >= _kept_from(self.versions) else DOUBT
-                    self.found(VERSION, number, "it is missing, and there are later ones", kind)
+            kept_from = _kept_from(self.versions)
+            self._miss(self._floor + 1, min(whole[0], kept_from), DOUBT)
+            self._miss(max(self._floor + 1, kept_from), whole[0], DAMAGE)
             return list(self._from(whole[0], newest))
         start = starts[-1] if starts else -1
-        for number in range(max(start, 0) + 1, newest + 1):
-            if number not in self.versions and not self._told(number):
-                self.found(VERSION, number, "it is missing, and there are later ones")
+        self._miss(max(start, 0) + 1, newest + 1, DAMAGE)
         if start < 0 and not any(finding.what == SNAPSHOT for finding in self.findings):
             self.found(SNAPSHOT, 0, "there are versions, and no snapshot to begin from")
         return list(self._from(start, newest)) if start >= 0 else []
 
+    def _miss(self, begin: int, end: int, kind: str) -> None:
+        """Say which versions from `begin` on are missing; of many that follow each other, at once.
+
+        Where a snapshot cannot be read, they are all that there ever were before it.
+        """
+        known = sorted(number for number in {*self.versions, *self._unsound} if begin <= number < end)
+        for before, after in itertools.pairwise([begin - 1, *known, end]):
+            if (missing := after - before - 1) > 0:
+                what = "it is missing" if missing == 1 else f"it and the {missing - 1:,} after it are missing"
+                self.found(VERSION, before + 1, f"{what}, and there are later ones", kind)
+
     def _told(self, number: int) -> bool:
-        path = self.folders[VERSION].path(version_name(number))
-        return any(finding.file == path for finding in self.findings)
+        return number in self._unsound
 
     def _from(self, start: int, newest: int) -> Iterator[tuple[Manifest, str | None]]:
         content, own = self.snapshots[start]

@@ -1,0 +1,21 @@
+"""`lazy-disk`: each slot spills by itself what it has too much; what fits elsewhere goes there first ([Liu05] 6).
+
+Memory is levelled as by `relocate`, but the most productive groups go (the fewest bytes for a result), so that they
+stay in memory, as spills take the least productive; and groups with closed generations stay where they are. Never both
+at once: where a spill is decided at the same moment, nothing moves (`effects.settle`).
+
+It has a meaning where there is a limit on memory, and none without.
+"""
+
+from __future__ import annotations
+
+from watersmeet.adapt.decisions import MoveGroups
+from watersmeet.adapt.policies.balance.load import BalanceView
+from watersmeet.adapt.policies.balance.relocate import level_bytes
+
+
+def lazy_disk(view: BalanceView, threshold: float) -> MoveGroups | None:
+    if view.capacity_bytes is None:
+        return None
+    warm = [piece for piece in view.pieces if not piece.cold]
+    return level_bytes(view, threshold, lambda piece: (piece.size_by_output,), warm, "the most productive ones")

@@ -1,0 +1,116 @@
+"""What policies of balance see: slots with their loads, and the pieces of work that may go from one to another.
+
+A piece is a group of a partitioning, with what all operators on it hold and do: it is moved as one. Joins that are
+routed keep a state for each key and have no groups of their own; they stay as they are spread.
+
+The most and the least loaded slot are a pair, as in [Liu05] and [Zhu06]: the *sender* and the *receiver*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from watersmeet.model.ids import GroupKey, OperatorName, Partitioning
+
+Moved = tuple["Piece", int]  # with the slot that it goes to
+
+
+@dataclass(frozen=True)
+class Piece:
+    operator: OperatorName  # one on its partitioning, which it is named by
+    partitioning: Partitioning
+    group: int
+    slot: int
+    bytes: int = 0  # in memory
+    work: float = 0.0  # recent: rows that come and results that are made, in a batch
+    output: float = 0.0  # recent: results of the query in a batch
+    cold: bool = False  # it has closed generations
+    keys: float = 0.0  # distinct
+
+    @property
+    def key(self) -> GroupKey:
+        return self.operator, self.group
+
+    @property
+    def size_by_output(self) -> float:
+        """Bytes for each result, [Liu05]'s P_s/P_o: the more, the less productive."""
+        return self.bytes / self.output if self.output else float("inf")
+
+
+@dataclass(frozen=True)
+class Slot:
+    number: int
+    bytes: int = 0  # in memory
+    seconds: float = 0.0  # recent: that its tasks take in a batch
+    output: float = 0.0  # recent: results of the query in a batch, of its groups
+    groups: int = 0
+    weight: float = 1.0  # its strength, where a user has said so
+
+    @property
+    def rate(self) -> float:
+        """Results for each group ([Liu05]: of the number of groups, not of their bytes)."""
+        return self.output / self.groups if self.groups else 0.0
+
+
+@dataclass(frozen=True)
+class BalanceView:
+    """After a batch. `capacity_bytes` is what a slot may hold in memory, None for no limit."""
+
+    next_batch: int
+    slots: tuple[Slot, ...]
+    pieces: tuple[Piece, ...]
+    capacity_bytes: int | None = None
+    cold_bytes: int = 0
+    labels: tuple[tuple[OperatorName, str], ...] = ()
+    batches: int = 1  # that what is measured is expected to last
+
+    @cached_property
+    def of_slot(self) -> dict[int, tuple[Piece, ...]]:
+        """The pieces of each slot, by operator and number."""
+        held: dict[int, list[Piece]] = {slot.number: [] for slot in self.slots}
+        for piece in sorted(self.pieces, key=lambda piece: piece.key):
+            held[piece.slot].append(piece)
+        return {number: tuple(found) for number, found in held.items()}
+
+    def pair(self, load: Callable[[Slot], float]) -> tuple[Slot, Slot]:
+        """The slots with most and with least to bear; of equal ones the first."""
+        ordered = sorted(self.slots, key=lambda slot: (load(slot), slot.number))
+        return max(ordered, key=load), ordered[0]
+
+    def title(self, piece: Piece) -> str:
+        return f"{dict(self.labels).get(piece.operator, piece.operator)}:{piece.group}"
+
+
+def take_bytes(ordered: Iterable[Piece], most: float) -> list[Piece]:
+    """The first of them, without those that would make it more than so many bytes."""
+    chosen: list[Piece] = []
+    left = most
+    for piece in ordered:
+        if 0 < piece.bytes <= left:
+            chosen.append(piece)
+            left -= piece.bytes
+    return chosen
+
+
+def after_moves(view: BalanceView, moved: Iterable[Moved]) -> BalanceView:
+    """As it would be by bytes, output and groups."""
+    to = {(piece.partitioning, piece.group): slot for piece, slot in moved}
+    pieces = tuple(replace(piece, slot=to.get((piece.partitioning, piece.group), piece.slot)) for piece in view.pieces)
+    change = {slot.number: [0, 0.0, 0] for slot in view.slots}
+    for before, after in zip(view.pieces, pieces, strict=True):
+        for slot, sign in ((before.slot, -1), (after.slot, 1)) if before.slot != after.slot else ():
+            change[slot][0] += sign * before.bytes
+            change[slot][1] += sign * before.output
+            change[slot][2] += sign
+    slots = tuple(
+        replace(
+            slot,
+            bytes=slot.bytes + int(change[slot.number][0]),
+            output=slot.output + change[slot.number][1],
+            groups=slot.groups + int(change[slot.number][2]),
+        )
+        for slot in view.slots
+    )
+    return replace(view, slots=slots, pieces=pieces)

@@ -1,0 +1,109 @@
+"""`time`: level the seconds of slots, for a batch takes as long as its slowest slot. Ours.
+
+The seconds of a slot are shared out to its groups by the rows that come and the results that are made. From the slot
+that takes longest a group goes to the one that is done first, the one that leaves the longer of the two shortest; again
+and again, until the slots are within the threshold or no group helps. A slot that works more slowly takes longer for
+the same group: by its weight, or by what it has done in a second lately.
+
+It moves only what pays: the longest slot is shorter by `LEAST` of its time, and what that saves in the batches that
+figures are expected to last is more than reading the rows elsewhere takes. A group that is longer than what differs
+cannot help whole: it is cut in two where it has several keys.
+"""
+
+from __future__ import annotations
+
+from watersmeet.adapt.decisions import CutWanted, MoveGroups
+from watersmeet.adapt.policies.balance.load import BalanceView, Moved, Piece
+
+LEAST = 0.1
+READ_BYTES = 400e6  # in a second
+LEAST_SECONDS = 0.005  # a batch that takes less is not worth a thought
+MOST_MOVES = 200
+SLOWEST = 4.0  # a slot is not taken to be slower, or faster, than the others by more than this
+HOT = 0.5  # the share of the time of a slot from which on a group is cut
+
+
+def level_seconds(view: BalanceView, threshold: float) -> MoveGroups | CutWanted | None:
+    seconds = {slot.number: slot.seconds for slot in view.slots}
+    longest = max(seconds.values())
+    if longest < LEAST_SECONDS or min(seconds.values()) >= threshold * longest:
+        return None
+    moved, after = _level(view, threshold)
+    saved = longest - max(after.values())
+    if saved < LEAST * longest:
+        return _hot(view, longest)
+    bytes = sum(piece.bytes for piece, _ in moved)
+    price, gained = bytes / READ_BYTES, saved * view.batches
+    if gained <= price:
+        return None
+    slowest = max(seconds, key=lambda number: seconds[number])
+    reason = (
+        f"slot {slowest} takes {longest:.3g} s of a batch and another {min(seconds.values()):.3g} s: {len(moved)} "
+        f"groups go over, and the longest takes {max(after.values()):.3g} s; that saves {gained:.3g} s in the "
+        f"{view.batches} batches expected, and costs {price:.2g} s"
+    )
+    moves = tuple((piece.operator, piece.group, slot) for piece, slot in moved)
+    figures = {"seconds": longest, "seconds_expected": max(after.values())}
+    return MoveGroups(moves, view.next_batch, reason, figures)
+
+
+def _level(view: BalanceView, threshold: float) -> tuple[list[Moved], dict[int, float]]:
+    """The moves, and what slots take after them."""
+    speeds = _speeds(view)
+    seconds = {slot.number: slot.seconds for slot in view.slots}
+    held = {number: {piece: _seconds(view, piece) for piece in pieces} for number, pieces in view.of_slot.items()}
+    to: dict[Piece, int] = {}
+    for _ in range(MOST_MOVES):
+        sender = max(seconds, key=lambda number: (seconds[number], -number))
+        receiver = min(seconds, key=lambda number: (seconds[number], number))
+        if seconds[receiver] >= threshold * seconds[sender]:
+            break
+        slower = speeds[sender] / speeds[receiver]
+
+        def longer(piece: Piece, sender: int = sender, receiver: int = receiver, slower: float = slower) -> float:
+            took = held[sender][piece]
+            return max(seconds[sender] - took, seconds[receiver] + took * slower)
+
+        able = [piece for piece, took in held[sender].items() if took > 0]
+        best = min(able, key=lambda piece: (longer(piece), piece.key), default=None)
+        if best is None or longer(best) >= seconds[sender]:
+            break
+        took = held[sender].pop(best)
+        seconds[sender] -= took
+        seconds[receiver] += took * slower
+        held[receiver][best] = took * slower
+        to[best] = receiver
+    return [(piece, slot) for piece, slot in to.items() if piece.slot != slot], seconds
+
+
+def _seconds(view: BalanceView, piece: Piece) -> float:
+    """That a piece takes of the seconds of its slot."""
+    slot = view.slots[piece.slot]
+    work = sum(other.work for other in view.of_slot[piece.slot])
+    return slot.seconds * piece.work / work if work else 0.0
+
+
+def _speeds(view: BalanceView) -> dict[int, float]:
+    """How fast slots are: as a user has said, or by the work that they do in a second."""
+    if any(slot.weight != 1.0 for slot in view.slots):
+        return {slot.number: slot.weight for slot in view.slots}
+    work = {number: sum(piece.work for piece in pieces) for number, pieces in view.of_slot.items()}
+    known = {slot.number: work[slot.number] / slot.seconds for slot in view.slots if slot.seconds and work[slot.number]}
+    if not known:
+        return {slot.number: 1.0 for slot in view.slots}
+    usual = sorted(known.values())[len(known) // 2]
+    return {slot.number: min(SLOWEST, max(1 / SLOWEST, known.get(slot.number, usual) / usual)) for slot in view.slots}
+
+
+def _hot(view: BalanceView, longest: float) -> CutWanted | None:
+    """A group that takes most of the time of the slowest slot, and has keys to share out."""
+    slowest = max(view.slots, key=lambda slot: (slot.seconds, -slot.number))
+    able = [
+        piece for piece in view.of_slot[slowest.number] if piece.keys > 1 and _seconds(view, piece) >= HOT * longest
+    ]
+    hottest = max(able, key=lambda piece: (piece.work, piece.key), default=None)
+    if hottest is None:
+        return None
+    share = _seconds(view, hottest) / longest
+    reason = f"it takes {share:.0%} of the {longest:.3g} s of slot {slowest.number}, and cannot help another whole"
+    return CutWanted(hottest.operator, hottest.group, reason)
