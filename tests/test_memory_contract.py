@@ -35,8 +35,10 @@ from watersmeet.adapt.decisions import (
     UniteParts,
 )
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.policies.balance import BALANCE_POLICIES, relocation, time_of_slots
 from watersmeet.adapt.policies.migrate import ROADS, seeded
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
+from watersmeet.adapt.settings import BalanceSettings
 from watersmeet.kernel.rows import hashes
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import GroupKey
@@ -233,6 +235,28 @@ def test_any_budget_and_policy_gives_the_same_answer(case: Case, policy: str, bu
         assert event["active_bytes"] <= budget or routed, "after a batch the state is inside its budget"
     if progress:
         assert progress[-1]["owed_groups"] == {}
+
+
+@contract_settings(60)
+@given(
+    cases(largest=4),
+    st.sampled_from([name for name, _ in BALANCE_POLICIES]),
+    st.sampled_from([None, 200, 2000]),
+    st.sampled_from([None, 100, 1000]),
+)
+def test_any_balance_gives_the_same_answer(
+    case: Case, policy: str, budget: int | None, slot_budget: int | None
+) -> None:
+    with (
+        tuned(case),
+        mock.patch.object(relocation, "LEAST_BYTES", 1),
+        mock.patch.object(relocation, "LEAST_SHARE", 0.0),
+        mock.patch.object(time_of_slots, "LEAST_SECONDS", 0.0),
+        mock.patch("watersmeet.api.BalanceSettings", lambda policy: BalanceSettings(policy, every=1)),
+    ):
+        options = {"memory": budget, "slot_memory": slot_budget, "balance": policy}
+        rows, _ = run_events(case.longer(2), **{name: value for name, value in options.items() if value is not None})
+    assert rows == case.answer().rows
 
 
 def run_events(case: Case, **options: Any) -> tuple[Counter[tuple[Any, ...]], list[dict[str, Any]]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from watersmeet.adapt.settings import DEFAULT_POLICY, MemorySettings
+from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, BalanceSettings, MemorySettings
 from watersmeet.draw.explain import explain_text
 from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
@@ -251,7 +251,9 @@ class LocalQuery(_Explained):
         max_batch_rows: int | str | None = None,
         max_batch_bytes: int | str | None = None,
         memory: str | int | None = None,
+        slot_memory: str | int | None = None,
         spill: str = DEFAULT_POLICY,
+        balance: str = OFF,
         report: Report = silent,
         clock: Clock | None = None,
     ) -> pa.Table:
@@ -264,7 +266,9 @@ class LocalQuery(_Explained):
             max_batch_rows=max_batch_rows,
             max_batch_bytes=max_batch_bytes,
             memory=memory,
+            slot_memory=slot_memory,
             spill=spill,
+            balance=balance,
             report=report,
             clock=clock,
         )
@@ -280,7 +284,9 @@ class LocalQuery(_Explained):
         max_batch_rows: int | str | None = None,
         max_batch_bytes: int | str | None = None,
         memory: str | int | None = None,
+        slot_memory: str | int | None = None,
         spill: str = DEFAULT_POLICY,
+        balance: str = OFF,
         report: Report = silent,
         clock: Clock | None = None,
     ) -> Iterator[pa.RecordBatch]:
@@ -292,10 +298,16 @@ class LocalQuery(_Explained):
 
         `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond it is spilled
         to a temporary folder, chosen by the policy `spill`, and what is owed is emitted at the end at the latest.
+        `slot_memory` is the most that each slot may have; `balance` is the policy by which groups go to other slots.
         `report` is called with an event for each batch, as `watersmeet run --json` prints them.
         """
         check_slots(slots, groups)
-        limit = MemorySettings(None if memory is None else parse_bytes(memory, "memory"), spill)
+        limit = MemorySettings(
+            None if memory is None else parse_bytes(memory, "memory"),
+            spill,
+            balance=BalanceSettings(balance),
+            slot_bytes=None if slot_memory is None else parse_bytes(slot_memory, "slot_memory"),
+        )
         limits = parse_limits(max_batch_rows, max_batch_bytes).limits
         chosen = self._choose(plan)
         spec = spec_of(self.query, chosen.tree, chosen.orders, limit.watched)

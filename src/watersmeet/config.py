@@ -18,7 +18,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,12 @@ from watersmeet.adapt.forced_step import ForcedStep, parse_step
 from watersmeet.adapt.policies.migrate import BY
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import (
+    BALANCE,
     DEFAULT_POLICY,
     MERGE_POLICIES,
     OFF,
     REPLAN,
+    BalanceSettings,
     MemorySettings,
     ReplanSettings,
 )
@@ -57,7 +59,7 @@ SINK_FORMATS = ("parquet", "noop")
 REFUSE, APPEND = "refuse", "append"
 EXISTING = (REFUSE, APPEND)  # what to do about results of another checkpoint in the output; the first is the default
 # Adaptations of the design that this version does not have.
-LATER_ADAPTATIONS = ("balance", "ring")
+LATER_ADAPTATIONS = ("ring",)
 AVAILABLE_NOW = "available-now"
 
 
@@ -99,6 +101,8 @@ class RunConfig:
     slots: int = DEFAULT_SLOTS
     groups: int = DEFAULT_GROUPS
     memory: int | None = None
+    slot_memory: int | None = None
+    slot_weights: tuple[float, ...] = ()
     cores: float | None = None
     trigger: timedelta | None = None
     cache: str | None = None
@@ -124,8 +128,11 @@ class AdaptConfig:
     smoothing: str = SMOOTHINGS[0].name
     force: tuple[ForcedStep, ...] = ()
     replan: ReplanSettings = ReplanSettings()  # noqa: RUF009 - frozen
+    balance: BalanceSettings = BalanceSettings()  # noqa: RUF009 - frozen
 
-    def memory(self, budget_bytes: int | None) -> MemorySettings:
+    def memory(
+        self, budget_bytes: int | None, slot_bytes: int | None = None, weights: tuple[float, ...] = ()
+    ) -> MemorySettings:
         return MemorySettings(
             budget_bytes,
             self.spill,
@@ -135,6 +142,8 @@ class AdaptConfig:
             self.smoothing,
             self.force,
             self.replan,
+            replace(self.balance, weights=weights),
+            slot_bytes,
         )
 
 
@@ -167,7 +176,7 @@ class Job:
 
     @property
     def memory(self) -> MemorySettings:
-        return self.adapt.memory(self.run.memory)
+        return self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights)
 
 
 def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
@@ -394,7 +403,7 @@ def _read_sink(section: Section) -> SinkConfig:
 
 
 def _read_run(section: Section) -> RunConfig:
-    memory = section.get("memory", (str, int))
+    memory, slot_memory = section.get("memory", (str, int)), section.get("slot_memory", (str, int))
     trigger = section.text_or("trigger", AVAILABLE_NOW)
     run = RunConfig(
         runtime=section.choice("runtime", RUNTIMES, RunConfig.runtime),
@@ -402,6 +411,8 @@ def _read_run(section: Section) -> RunConfig:
         slots=section.positive("slots", RunConfig.slots),
         groups=section.positive("groups", RunConfig.groups),
         memory=None if memory is None else parse_bytes(memory, "memory"),
+        slot_memory=None if slot_memory is None else parse_bytes(slot_memory, "slot_memory"),
+        slot_weights=tuple(map(float, _read_weights(section))),
         cores=parse_cores(section.get("cores", (int, float))),
         trigger=None if trigger == AVAILABLE_NOW else _read_trigger(trigger),
         cache=section.place("cache"),
@@ -417,6 +428,24 @@ def _read_run(section: Section) -> RunConfig:
             'For example checkpoint = "ck". The local runtime can do without.',
         )
     return run
+
+
+def _read_weights(section: Section) -> list[float]:
+    weights = section.get("slot_weights", (list,)) or []
+    slots = section.positive("slots", RunConfig.slots)
+    check_weights(weights, slots)
+    return list(weights)
+
+
+def check_weights(weights: Sequence[Any], slots: int) -> None:
+    """Refuse weights that are no numbers, or not one for each slot. That they are above 0 `BalanceSettings` sees to."""
+    if not all(isinstance(weight, int | float) and not isinstance(weight, bool) for weight in weights):
+        raise JobError(f'"slot_weights" is {list(weights)!r}', detail="It is a list of numbers such as [1, 0.5].")
+    if weights and len(weights) != slots:
+        raise JobError(
+            f'"slot_weights" has {len(weights)} numbers, and there are {slots} slots',
+            detail="There is one for each slot, in their order.",
+        )
 
 
 def read_retention(versions: int, keep_for: str | None) -> Retention:
@@ -458,9 +487,19 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
         smoothing=_read_smoothing(section),
         force=tuple(parse_step(entry) for entry in _steps(section)),
         replan=_read_replan(section),
+        balance=_read_balance(section),
     )
     adapt.memory(None)  # checks itself
     return adapt
+
+
+def _read_balance(section: Section) -> BalanceSettings:
+    every, threshold = section.get("balance_every", (int,)), section.get("balance_threshold", (int, float))
+    return BalanceSettings(
+        policy=section.choice("balance", BALANCE, BalanceSettings.policy),
+        threshold=BalanceSettings.threshold if threshold is None else float(threshold),
+        every=BalanceSettings.every if every is None else every,
+    )
 
 
 def _read_replan(section: Section) -> ReplanSettings:

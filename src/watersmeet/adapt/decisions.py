@@ -43,6 +43,24 @@ class MoveGroups:
     moves: tuple[Move, ...]
     before_batch: int
     reason: str
+    figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by, and what is expected of it
+
+
+@dataclass(frozen=True)
+class CutWanted:
+    """A group is to be cut in two, wherever that is best; whoever knows its hashes makes a `CutGroup` of it."""
+
+    operator: OperatorName
+    group: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class ReviewMoves:
+    """How moves of groups turned out."""
+
+    reason: str
+    figures: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -179,6 +197,7 @@ Decision = (
     | SpillGroups
     | CutGroup
     | MoveGroups
+    | ReviewMoves
     | Rescale
     | CannotSpill
     | MergeGroup
@@ -194,6 +213,7 @@ SHOWN = (
     SpillGroups,
     CutGroup,
     MoveGroups,
+    ReviewMoves,
     Rescale,
     CannotSpill,
     CannotForce,

@@ -24,6 +24,7 @@ from watersmeet.adapt.decisions import (
     Move,
     MoveGroups,
     Rescale,
+    ReviewMoves,
     ReviewPlan,
     SpillGroups,
     UniteParts,
@@ -65,7 +66,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
     something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
     After cuts, and before all else, comes a change of the plan, the first that was asked for. Of several numbers of
-    slots the first holds; groups are moved among those.
+    slots the first holds; groups are moved among those. Where groups are spilled, a policy does not move any: it goes
+    by what there was before.
     """
     decisions = list(decisions)
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
@@ -99,6 +101,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             if not within:
                 continue
             decision = replace(decision, within=within)
+        if isinstance(decision, MoveGroups) and decision.figures and closing:
+            continue
         if isinstance(decision, UniteParts) and closing and decision.generation == LIVE:
             continue
         result.append(decision)
@@ -120,8 +124,11 @@ def effects_of(
         match decision:
             case Rescale(slots=slots):
                 placement = placement.rescale(slots)
-            case MoveGroups(moves):
+            case MoveGroups(moves, batch):
                 placement = move(moves, plan, placement)
+                learned = replace(learned, moved={"batch": batch, **decision.figures})
+            case ReviewMoves():
+                learned = replace(learned, moved={"batch": learned.moved["batch"]} if learned.moved else None)
             case CutGroup():
                 cuts.append(decision)
             case ChangePlan():
@@ -154,7 +161,7 @@ def effects_of(
         if isinstance(decision, SHOWN) and (closed or not isinstance(decision, SpillGroups))
     ]
     updates += [RecordDecision(entry) for entry in shown]
-    if any(isinstance(decision, ExpectResults) for decision in decisions):
+    if any(isinstance(decision, (ExpectResults, MoveGroups, ReviewMoves)) for decision in decisions):
         updates.append(Learn(learned))
     updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from watersmeet.adapt.policies.balance_slots import BalanceSlots
 from watersmeet.adapt.policies.clean_up_all import CleanUpAll
 from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.adapt.policies.merge_passed import MergePassed
@@ -26,10 +27,12 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
             MergePassed(settings.budget_bytes),  # after it: what pays goes first
             MergeTiers(settings.budget_bytes),  # takes the groups that neither of these wants
         )
+    balancing = (BalanceSlots.of(settings),) if settings.balance.policy != OFF else ()
     return (
         ForceSteps.of(settings),  # first: what is forced before a batch is part of what the others see
         *replanning,
         SpillOverBudget.of(settings),
+        *balancing,
         *merging,
         CleanUpAll(settings.budget_bytes),
         UniteColdParts(),  # last: it looks at what the others leave

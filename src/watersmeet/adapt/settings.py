@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from watersmeet.adapt.forced_step import ForcedStep
+from watersmeet.adapt.policies.balance import BALANCE_POLICIES
 from watersmeet.adapt.policies.migrate import AUTO, find_road
 from watersmeet.adapt.policies.spill import SPILL_POLICIES, find_spill_policy
 from watersmeet.errors import JobError, did_you_mean
@@ -12,6 +14,7 @@ from watersmeet.model.smoothing import SMOOTHINGS, find_smoothing
 
 OFF = "off"
 MERGE_POLICIES = ("state-manager", OFF)
+BALANCE = (OFF, *(name for name, _ in BALANCE_POLICIES))
 REPLAN = (OFF, "data-driven", "memory-driven", "refined")
 DEFAULT_POLICY = SPILL_POLICIES[0][0]
 # Shares of the active state that one spill takes, as the papers have them.
@@ -49,8 +52,39 @@ class ReplanSettings:
 
 
 @dataclass(frozen=True)
+class BalanceSettings:
+    """What goes where (`policies/balance/`): by which policy, from which difference on, and how often at most."""
+
+    policy: str = OFF
+    threshold: float = 0.8  # of the most loaded slot: what the least loaded one has at least
+    every: int = 5  # batches
+    weights: tuple[float, ...] = ()  # the strength of each slot; empty: as it is seen
+
+    def __post_init__(self) -> None:
+        if self.policy not in BALANCE:
+            raise JobError(
+                f'unknown balance "{self.policy}"',
+                detail=f"There are {', '.join(BALANCE)}.",
+                hint=did_you_mean(self.policy, BALANCE),
+            )
+        if not 0 < self.threshold < 1:
+            raise JobError(
+                f'"balance_threshold" is {self.threshold:g}',
+                detail="It is a share of what the most loaded slot has: above 0 and below 1.",
+            )
+        if self.every < 1:
+            raise JobError(f'"balance_every" is {self.every}', detail="It is a number of batches, from 1.")
+        if not all(0 < weight < math.inf for weight in self.weights):
+            given = ", ".join(f"{weight:g}" for weight in self.weights)
+            raise JobError(f'"slot_weights" are {given}', detail="Each is a number above 0: how strong a slot is.")
+
+
+@dataclass(frozen=True)
 class MemorySettings:
-    """`budget_bytes` None is no limit. A spill begins when the active state passes `spill_at` of the budget."""
+    """`budget_bytes` None is no limit. A spill begins when the active state passes `spill_at` of the budget.
+
+    `slot_bytes` is a limit for each slot: a spill takes from the slot that is over.
+    """
 
     budget_bytes: int | None = None
     spill: str = DEFAULT_POLICY
@@ -60,6 +94,8 @@ class MemorySettings:
     smoothing: str = SMOOTHINGS[0].name
     forced: tuple[ForcedStep, ...] = ()
     replan: ReplanSettings = ReplanSettings()
+    balance: BalanceSettings = BalanceSettings()
+    slot_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if self.spill != OFF:
@@ -85,5 +121,10 @@ class MemorySettings:
     @property
     def watched(self) -> bool:
         """Whether figures of groups are kept: a policy may have to choose by them."""
-        limited = self.budget_bytes is not None and self.spill != OFF
-        return limited or any(step.spill_share is not None for step in self.forced)
+        balanced = self.balance.policy != OFF
+        return self.spills or balanced or any(step.spill_share is not None for step in self.forced)
+
+    @property
+    def spills(self) -> bool:
+        """Whether there is a limit, and spills keep to it."""
+        return (self.budget_bytes is not None or self.slot_bytes is not None) and self.spill != OFF

@@ -27,6 +27,8 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"cut {decision['operator']}:{decision['group']} in two: {reason}"
         case "MoveGroups":
             return f"move {_moves(decision['moves'])}: {reason}"
+        case "ReviewMoves":
+            return f"moves as they turned out: {reason}"
         case "Rescale":
             return f"{decision['slots']} slots in the place of {decision['from_slots']}: {reason}"
         case "Regroup":

@@ -239,6 +239,7 @@ class Learned:
     recent: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # figures after each of the last batches
     search_seconds: float = 0.0  # that a full search for a plan takes; 0: none was timed yet
     slots: Slots = ()  # what batches lately come to, by slot
+    moved: Mapping[str, Any] | None = None  # the last move of groups, and what was expected of it
 
     def to_json(self) -> dict[str, Any]:
         return {**_flat(self), "slots": slots_to_json(self.slots)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CannotSpill, Decision
+from watersmeet.adapt.decisions import CannotSpill, Decision, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
 from watersmeet.adapt.settings import OFF, MemorySettings
@@ -18,6 +18,7 @@ class SpillOverBudget:
     choice: str  # the spill policy that names the groups
     above: float  # share of the budget at which it acts
     share: float  # of the active state that one spill takes
+    slot_bytes: int | None = None  # that one slot may have
 
     # Before a batch too: an earlier run may have died before it could spill, or have had a larger budget.
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH, Moment.AFTER_BATCH})
@@ -25,12 +26,16 @@ class SpillOverBudget:
 
     @classmethod
     def of(cls, settings: MemorySettings) -> SpillOverBudget:
-        budget = None if settings.spill == OFF else settings.budget_bytes
-        return cls(budget, settings.spill, settings.spill_at, settings.share)
+        if settings.spill == OFF:
+            return cls(None, settings.spill, settings.spill_at, settings.share)
+        budget = settings.budget_bytes
+        return cls(budget, settings.spill, settings.spill_at, settings.share, settings.slot_bytes)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        spilled = list(self._of_slots(outlook))
+        yield from spilled
         active = outlook.active_bytes
-        if self.budget_bytes is None or active <= self.budget_bytes * self.above:
+        if self.budget_bytes is None or active <= self.budget_bytes * self.above or spilled:
             return
         wanted = max(int(self.share * active), active - self.budget_bytes)
         decision = find_spill_policy(self.choice)(outlook.memory, wanted)
@@ -40,3 +45,16 @@ class SpillOverBudget:
             routed = ", ".join(outlook.unspillable)
             why = f"; {routed} cannot be spilled, being routed" if routed else ""
             yield CannotSpill(f"{self.choice}: {decision.reason}{why}")
+
+    def _of_slots(self, outlook: Outlook) -> Iterator[SpillGroups]:
+        """From each slot that has more than it may."""
+        if self.slot_bytes is None:
+            return
+        for slot in range(outlook.placement.slots):
+            groups = tuple(group for group in outlook.memory.groups if group.slot == slot)
+            active = sum(group.size_bytes for group in groups)
+            if active > self.slot_bytes * self.above:
+                wanted = max(int(self.share * active), active - self.slot_bytes)
+                decision = find_spill_policy(self.choice)(replace(outlook.memory, groups=groups), wanted)
+                if decision.groups:
+                    yield replace(decision, reason=f"{self.choice}, of slot {slot}: {decision.reason}")

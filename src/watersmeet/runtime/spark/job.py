@@ -91,6 +91,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "slots": job.run.slots,
                 "groups": job.run.groups,
                 "memory": job.run.memory,
+                "slotMemory": job.run.slot_memory,
+                "slotWeights": ",".join(map(str, job.run.slot_weights)) or None,
                 "cores": job.run.cores,
                 "cache": job.run.cache,
                 "durability": job.run.durability,

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
-from watersmeet.adapt.settings import MemorySettings, ReplanSettings
-from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig, one_folder, read_retention
+from watersmeet.adapt.settings import BalanceSettings, MemorySettings, ReplanSettings
+from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig, check_weights, one_folder, read_retention
 from watersmeet.errors import JobError, cause, did_you_mean
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
@@ -40,6 +40,11 @@ OPTIONS = (
     "path",
     "checkpointLocation",
     "memory",
+    "slotMemory",
+    "slotWeights",
+    "balance",
+    "balanceEvery",
+    "balanceThreshold",
     "spill",
     "merge",
     "replan",
@@ -274,9 +279,37 @@ class StreamWriter:
         return RunSettings(plan, self._memory(memory_bytes), slots, groups, kept)
 
     def _memory(self, budget_bytes: int | None) -> MemorySettings:
-        settings = self._adapt.memory(budget_bytes)
-        spill = self._options.get("spill", settings.spill)
-        return replace(settings, spill=spill, merge=self._options.get("merge", settings.merge), replan=self._replan())
+        slot_memory = self._options.get("slotMemory")
+        slot_bytes = None if slot_memory is None else parse_bytes(slot_memory, "slotMemory")
+        settings = self._adapt.memory(budget_bytes, slot_bytes)
+        return replace(
+            settings,
+            spill=self._options.get("spill", settings.spill),
+            merge=self._options.get("merge", settings.merge),
+            replan=self._replan(),
+            balance=self._balance(),
+        )
+
+    def _balance(self) -> BalanceSettings:
+        """The options that say what goes where, before what a job file says."""
+        given, options = self._adapt.balance, self._options
+        return BalanceSettings(
+            options.get("balance", given.policy),
+            self._share("balanceThreshold", given.threshold),
+            self._whole("balanceEvery", given.every),
+            self._weights(),
+        )
+
+    def _weights(self) -> tuple[float, ...]:
+        text = self._options.get("slotWeights", "")
+        try:
+            weights = tuple(float(word) for word in text.split(",") if word.strip())
+        except ValueError:
+            raise JobError(
+                f'slotWeights "{text}" are not numbers', detail='They are separated by commas, as in "1, 0.5".'
+            ) from None
+        check_weights(weights, self._whole("slots", DEFAULT_SLOTS))
+        return weights
 
     def _replan(self) -> ReplanSettings:
         """The options that say when the plan is looked at again, before what a job file says."""

@@ -12,7 +12,7 @@ from watersmeet.adapt.decisions import CutWanted, MoveGroups, SpillGroups
 from watersmeet.adapt.policies.balance.active_disk import active_disk
 from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
 from watersmeet.adapt.policies.balance.load import BalanceView
-from watersmeet.adapt.policies.balance.relocate import relocate
+from watersmeet.adapt.policies.balance.relocation import relocate
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
 
 __all__ = ["BALANCE_POLICIES", "BalancePolicy"]

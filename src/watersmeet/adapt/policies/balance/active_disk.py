@@ -14,7 +14,7 @@ from __future__ import annotations
 from watersmeet.adapt.decisions import MoveGroups, SpillGroups
 from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
 from watersmeet.adapt.policies.balance.load import BalanceView, take_bytes
-from watersmeet.adapt.policies.balance.relocate import out_of_balance
+from watersmeet.adapt.policies.balance.relocation import out_of_balance
 
 RATES = 2.0  # theta_f
 SHARE = 0.3  # of what the slot holds, at once

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from watersmeet.adapt.decisions import MoveGroups
 from watersmeet.adapt.policies.balance.load import BalanceView
-from watersmeet.adapt.policies.balance.relocate import level_bytes
+from watersmeet.adapt.policies.balance.relocation import level_bytes
 
 
 def lazy_disk(view: BalanceView, threshold: float) -> MoveGroups | None:

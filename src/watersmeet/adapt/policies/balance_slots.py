@@ -1,0 +1,121 @@
+"""Asks a policy of `balance/` what is to go where: before a batch, and not again for some batches after a move.
+
+When these have passed it says what came of the move, which is compared with what was expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from watersmeet.adapt.decisions import CutGroup, CutWanted, Decision, ReviewMoves
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.policies.balance import BALANCE_POLICIES
+from watersmeet.adapt.policies.balance.load import BalanceView, Piece, Slot
+from watersmeet.adapt.settings import BalanceSettings, MemorySettings
+from watersmeet.model.ids import Partitioning
+from watersmeet.model.slot_figures import SlotFigures
+
+BATCHES_KNOWN = 2  # that must have been measured before anything is decided
+
+
+@dataclass(frozen=True)
+class BalanceSlots:
+    settings: BalanceSettings
+    budget_bytes: int | None  # of all slots
+    slot_bytes: int | None  # of each
+
+    moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY, Signal.GENERATIONS})
+
+    @classmethod
+    def of(cls, settings: MemorySettings) -> BalanceSlots:
+        return cls(settings.balance, settings.budget_bytes, settings.slot_bytes)
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        if outlook.placement.slots < 2 or outlook.next_batch < BATCHES_KNOWN:
+            return
+        moved = outlook.learned.moved
+        if moved is not None and outlook.next_batch - moved["batch"] < self.settings.every:
+            return
+        view = self.view(outlook)
+        yield from _review(outlook, view)
+        decision = dict(BALANCE_POLICIES)[self.settings.policy](view, self.settings.threshold)
+        if isinstance(decision, CutWanted):
+            yield from _cut(decision, outlook)
+        elif decision is not None:
+            yield replace(decision, reason=f"{self.settings.policy}: {decision.reason}")
+
+    def view(self, outlook: Outlook) -> BalanceView:
+        placement = outlook.placement
+        pieces = tuple(_pieces(outlook))
+        figures = [*outlook.learned.slots, *[SlotFigures()] * placement.slots][: placement.slots]
+        weights = [*self.settings.weights, *[1.0] * placement.slots][: placement.slots]
+        slots = tuple(
+            Slot(
+                number=slot,
+                bytes=sum(piece.bytes for piece in pieces if piece.slot == slot),
+                seconds=figures[slot].seconds,
+                output=sum(piece.output for piece in pieces if piece.slot == slot),
+                groups=sum(piece.slot == slot for piece in pieces),
+                weight=weights[slot],
+            )
+            for slot in range(placement.slots)
+        )
+        return BalanceView(
+            outlook.next_batch,
+            slots,
+            pieces,
+            self._capacity(placement.slots),
+            sum(group.bytes for group in outlook.memory.cold),
+            tuple((operator.id, operator.label) for operator in outlook.memory.operators),
+            self.settings.every,
+        )
+
+    def _capacity(self, slots: int) -> int | None:
+        if self.slot_bytes is not None:
+            return self.slot_bytes
+        return None if self.budget_bytes is None else self.budget_bytes // slots
+
+
+def _pieces(outlook: Outlook) -> Iterator[Piece]:
+    """Groups with rows, or with closed generations, of each partitioning."""
+    held: dict[tuple[Partitioning, int], Piece] = {}
+    ledgers = outlook.ledgers
+    for group in outlook.memory.groups:
+        partitioning = outlook.plan.operators[group.operator].partitioning
+        known = held.get((partitioning, group.group), Piece(group.operator, partitioning, group.group, group.slot))
+        held[partitioning, group.group] = Piece(
+            known.operator,
+            partitioning,
+            group.group,
+            group.slot,
+            known.bytes + group.size_bytes,
+            known.work + sum(group.arrivals) + group.recent_local,
+            known.output + group.recent_global,
+            known.cold or bool(ledgers[group.operator].closed_groups[group.group]),
+            max(known.keys, group.unique),
+        )
+    yield from held.values()
+
+
+def _review(outlook: Outlook, view: BalanceView) -> Iterator[ReviewMoves]:
+    """What came of the last move, once."""
+    moved = outlook.learned.moved or {}
+    for what, unit, now in (
+        ("seconds", "s", max(slot.seconds for slot in view.slots)),
+        ("most_bytes", "bytes", float(max(slot.bytes for slot in view.slots))),
+    ):
+        if f"{what}_expected" in moved:
+            before, expected = moved[what], moved[f"{what}_expected"]
+            reason = f"the most of a slot was {before:.3g} {unit}, {expected:.3g} expected, and is {now:.3g}"
+            yield ReviewMoves(reason, {**moved, f"{what}_found": now})
+
+
+def _cut(wanted: CutWanted, outlook: Outlook) -> Iterator[CutGroup]:
+    """In the middle of its hashes, unless that has been tried."""
+    partitioning = outlook.plan.operators[wanted.operator].partitioning
+    at_hash = outlook.placement.of(partitioning).bounds.middle(wanted.group)
+    if at_hash is not None:
+        yield CutGroup(wanted.operator, wanted.group, partitioning, at_hash, outlook.next_batch, wanted.reason)

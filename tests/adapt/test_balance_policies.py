@@ -1,0 +1,187 @@
+"""What goes where, as tables: slots and groups in, moves and spills out."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from watersmeet.adapt.decisions import CutWanted, MoveGroups, SpillGroups
+from watersmeet.adapt.policies.balance import BALANCE_POLICIES
+from watersmeet.adapt.policies.balance.active_disk import active_disk
+from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
+from watersmeet.adapt.policies.balance.load import BalanceView, Piece, Slot, after_moves
+from watersmeet.adapt.policies.balance.relocation import relocate
+from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
+from watersmeet.model.ids import OperatorName, Partitioning
+
+MB = 1 << 20
+J1, K = OperatorName("J1"), Partitioning("k")
+
+
+def piece(group: int, slot: int, bytes: int = 0, work: float = 0.0, **more: float) -> Piece:
+    return Piece(J1, K, group, slot, bytes, work, **more)  # type: ignore[arg-type]
+
+
+def view(*pieces: Piece, seconds: tuple[float, ...] = (0.0, 0.0), **more: object) -> BalanceView:
+    slots = tuple(
+        Slot(
+            slot,
+            sum(piece.bytes for piece in pieces if piece.slot == slot),
+            took,
+            sum(piece.output for piece in pieces if piece.slot == slot),
+            sum(piece.slot == slot for piece in pieces),
+        )
+        for slot, took in enumerate(seconds)
+    )
+    return BalanceView(7, slots, pieces, **more)  # type: ignore[arg-type]
+
+
+def moves(decision: object) -> list[tuple[int, int]]:
+    """Groups, and where they go."""
+    if decision is None:
+        return []
+    assert isinstance(decision, MoveGroups)
+    assert decision.before_batch == 7
+    return [(group, slot) for _, group, slot in decision.moves]
+
+
+# Slot 0 has 40 MB in groups of 1, 2, .. MB; slot 1 has 4.
+UNEVEN = (*(piece(group, 0, group * MB, output=float(group)) for group in (1, 2, 3, 4, 6, 8, 16)), piece(9, 1, 4 * MB))
+
+
+def test_half_of_the_difference_goes_over() -> None:
+    """M_l/M_m = 4/40 is below 0.8: (40 - 4) / 2 = 18 MB go, the largest groups first."""
+    found = relocate(view(*UNEVEN), 0.8)
+    assert moves(found) == [(16, 1), (2, 1)]
+    assert found is not None
+    assert found.reason == (
+        "slot 0 has 41,943,040 bytes and slot 1 4,194,304, 10% of that: 18,874,368 go over, the largest groups, "
+        "and it is 100%"
+    )
+    assert found.figures == {"most_bytes": 40.0 * MB, "most_bytes_expected": 22.0 * MB}
+
+
+@pytest.mark.parametrize(
+    "slots, threshold, capacity, expected",
+    [
+        ((10, 8), 0.8, None, False),
+        ((10, 7), 0.8, None, True),
+        ((10, 7), 0.5, None, False),
+        ((0, 0), 0.8, None, False),
+        ((10, 7), 0.8, 21, False),
+        ((10, 7), 0.8, 20, True),
+        ((10, 7), 0.8, 7, False),
+        ((3, 10), 0.8, 12, True),
+    ],
+    ids=["in balance", "not", "by another threshold", "nothing there", "C_max", "above it", "C_min", "the other way"],
+)
+def test_when(slots: tuple[int, int], threshold: float, capacity: int | None, expected: bool) -> None:
+    held = [piece(10 * slot + n, slot, MB) for slot, size in enumerate(slots) for n in range(size)]
+    limit = None if capacity is None else capacity * MB
+    assert bool(moves(relocate(view(*held, capacity_bytes=limit), threshold))) is expected
+
+
+def test_lazy_disk_moves_the_most_productive_that_are_warm() -> None:
+    held = (
+        piece(0, 0, 4 * MB, output=1.0),
+        piece(1, 0, 4 * MB, output=8.0),  # the fewest bytes for a result, but cold
+        piece(2, 0, 4 * MB, output=4.0),
+        piece(3, 0, 4 * MB, output=2.0),
+        piece(4, 0, 4 * MB),
+    )
+    held = tuple(Piece(**{**entry.__dict__, "cold": entry.group == 1}) for entry in held)
+    assert moves(lazy_disk(view(*held, capacity_bytes=20 * MB), 0.8)) == [(2, 1), (3, 1)]
+    assert lazy_disk(view(*held), 0.8) is None, "without a limit there is nothing to make room for"
+
+
+def test_active_disk_has_the_slot_that_earns_little_spill() -> None:
+    """Trap 12: results over the number of groups; all that is cold stays below M_q - M_c."""
+    rich = [piece(n, 0, MB, output=40.0) for n in range(10)]
+    poor = [piece(10 + n, 1, MB, output=float(n)) for n in range(10)]
+    full = view(*rich, *poor, capacity_bytes=8 * MB)  # 16 MB where there are 20
+    found = active_disk(full, 0.8)
+    assert isinstance(found, SpillGroups)
+    assert [group for _, group in found.groups] == [10, 11, 12], "the least productive, 30 % of a slot at once"
+    assert active_disk(view(*rich, *poor, capacity_bytes=10 * MB), 0.8) is None, "all of it fits"
+    once = active_disk(view(*rich, *poor, capacity_bytes=19 * MB // 2, cold_bytes=5 * MB), 0.8)
+    assert isinstance(once, SpillGroups)
+    assert len(once.groups) == 1, "1 MB more than there is room for"
+    level = [piece(10 + n, 1, MB, output=21.0) for n in range(10)]
+    assert active_disk(view(*rich, *level, capacity_bytes=8 * MB), 0.8) is None, "not twice as much"
+    uneven = view(*rich, *poor[:2], capacity_bytes=8 * MB)
+    assert moves(active_disk(uneven, 0.8)) == [(0, 1), (1, 1), (2, 1), (3, 1)], "memory first"
+
+
+def test_seconds_are_levelled() -> None:
+    """Slot 0 takes 3 s for 30 of work, slot 1 takes 1 s for 10: 1 s goes over."""
+    held = [*(piece(n, 0, MB, 5.0) for n in range(6)), *(piece(10 + n, 1, MB, 5.0) for n in range(2))]
+    found = level_seconds(view(*held, seconds=(3.0, 1.0), batches=5), 0.8)
+    assert moves(found) == [(0, 1), (1, 1)]
+    assert found is not None
+    assert found.figures == {"seconds": 3.0, "seconds_expected": 2.0}  # type: ignore[union-attr]
+    assert "slot 0 takes 3 s of a batch and another 1 s: 2 groups go over, and the longest takes 2 s" in found.reason
+
+
+def test_a_slot_that_is_slow_gets_less() -> None:
+    """Both have the same to do, and slot 1 takes three times as long for it."""
+    held = [piece(n, n // 6, MB, 5.0) for n in range(12)]
+    went = moves(level_seconds(view(*held, seconds=(1.0, 3.0), batches=5), 0.8))
+    assert [slot for _, slot in went] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "seconds, sizes, batches, expected",
+    [
+        ((1.0, 0.85), 1, 5, 0),
+        ((0.004, 0.001), 1, 5, 0),
+        ((3.0, 1.0), 1, 5, 2),
+        ((3.0, 1.0), 4000 * MB, 5, 0),
+        ((3.0, 1.0), 4000 * MB, 50, 2),
+    ],
+    ids=["within the threshold", "too short to think of", "worth it", "not what it costs", "in the long run"],
+)
+def test_what_pays(seconds: tuple[float, float], sizes: int, batches: int, expected: int) -> None:
+    held = [*(piece(n, 0, sizes, 5.0) for n in range(6)), *(piece(10 + n, 1, sizes, 5.0) for n in range(2))]
+    assert len(moves(level_seconds(view(*held, seconds=seconds, batches=batches), 0.8))) == expected
+
+
+def test_a_hot_group_is_cut_where_it_has_several_keys() -> None:
+    def found(keys: float) -> object:
+        held = [piece(0, 0, MB, 90.0, keys=keys), piece(1, 0, MB, 1.0), piece(2, 1, MB, 9.0)]
+        return level_seconds(view(*held, seconds=(3.0, 0.3), batches=5), 0.8)
+
+    cut = found(40.0)
+    assert isinstance(cut, CutWanted)
+    assert (cut.operator, cut.group) == (J1, 0)
+    assert found(1.0) is None
+
+
+pieces = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 40 * MB), st.floats(0, 1e6), st.floats(0, 1e5), st.booleans()),
+    max_size=30,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(pieces, st.lists(st.floats(0, 100), min_size=3, max_size=3), st.none() | st.integers(1, 200 * MB))
+def test_whatever_is_decided_can_be_done(
+    drawn: list[tuple[int, int, float, float, bool]], seconds: list[float], capacity: int | None
+) -> None:
+    held = tuple(
+        Piece(J1, K, group, slot, size, work, output, cold, 3.0)
+        for group, (slot, size, work, output, cold) in enumerate(drawn)
+    )
+    before = view(*held, seconds=tuple(seconds), capacity_bytes=capacity)
+    for name, policy in BALANCE_POLICIES:
+        decision = policy(before, 0.8)
+        assert policy(before, 0.8) == decision, "the same view, the same answer"
+        if isinstance(decision, MoveGroups):
+            groups = [group for _, group, _ in decision.moves]
+            assert groups and len(set(groups)) == len(groups)
+            assert all(held[group].slot != slot for _, group, slot in decision.moves)
+            if name != "time":
+                after = after_moves(before, [(held[group], slot) for _, group, slot in decision.moves])
+                assert max(slot.bytes for slot in after.slots) <= max(slot.bytes for slot in before.slots)
+        if isinstance(decision, SpillGroups):
+            assert decision.groups
