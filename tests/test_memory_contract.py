@@ -247,6 +247,7 @@ def test_any_budget_and_policy_gives_the_same_answer(case: Case, policy: str, bu
 def test_any_balance_gives_the_same_answer(
     case: Case, policy: str, budget: int | None, slot_budget: int | None
 ) -> None:
+    case = case.longer(2)
     with (
         tuned(case),
         mock.patch.object(relocation, "LEAST_BYTES", 1),
@@ -255,7 +256,7 @@ def test_any_balance_gives_the_same_answer(
         mock.patch("watersmeet.api.BalanceSettings", lambda policy: BalanceSettings(policy, every=1)),
     ):
         options = {"memory": budget, "slot_memory": slot_budget, "balance": policy}
-        rows, _ = run_events(case.longer(2), **{name: value for name, value in options.items() if value is not None})
+        rows, _ = run_events(case, **{name: value for name, value in options.items() if value is not None})
     assert rows == case.answer().rows
 
 
