@@ -31,6 +31,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "slots",
         "groups",
         "memory",
+        "slot_memory",
+        "slot_weights",
         "cores",
         "trigger",
         "cache",
@@ -42,6 +44,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "adapt": (
         *("plan", "replan", "replan_every", "replan_threshold", "replan_quota", "migrate"),
+        *("balance", "balance_every", "balance_threshold"),
         *("spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     ),
     "stats": ("rates", "selectivity"),

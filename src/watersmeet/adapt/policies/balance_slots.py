@@ -1,10 +1,12 @@
-"""Asks a policy of `balance/` what is to go where: before a batch, and not again for some batches after a move.
+"""Asks a policy of `balance/` what is to go where: before every so many batches, and not soon after a change.
 
-When these have passed it says what came of the move, which is compared with what was expected.
+At the first look after a move it says what came of it, compared with what was expected. A look takes some milliseconds
+for hundreds of groups, so that there is none before most batches.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -36,8 +38,9 @@ class BalanceSlots:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         if outlook.placement.slots < 2 or outlook.next_batch < BATCHES_KNOWN:
             return
-        moved = outlook.learned.moved
-        if moved is not None and outlook.next_batch - moved["batch"] < self.settings.every:
+        if outlook.next_batch % self.settings.every:
+            return
+        if outlook.next_batch - _last_change(outlook) < self.settings.every:
             return
         view = self.view(outlook)
         yield from _review(outlook, view)
@@ -79,6 +82,13 @@ class BalanceSlots:
         return None if self.budget_bytes is None else self.budget_bytes // slots
 
 
+def _last_change(outlook: Outlook) -> float:
+    """The batch before which groups were last moved or cut: what slots take since then is not known yet."""
+    cuts = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] == CutGroup.__name__]
+    moved = outlook.learned.moved
+    return max([*cuts, -math.inf if moved is None else moved["batch"]])
+
+
 def _pieces(outlook: Outlook) -> Iterator[Piece]:
     """Groups with rows, or with closed generations, of each partitioning."""
     held: dict[tuple[Partitioning, int], Piece] = {}
@@ -114,7 +124,7 @@ def _review(outlook: Outlook, view: BalanceView) -> Iterator[ReviewMoves]:
 
 
 def _cut(wanted: CutWanted, outlook: Outlook) -> Iterator[CutGroup]:
-    """In the middle of its hashes, unless that has been tried."""
+    """In the middle of its hashes, if it is wide enough."""
     partitioning = outlook.plan.operators[wanted.operator].partitioning
     at_hash = outlook.placement.of(partitioning).bounds.middle(wanted.group)
     if at_hash is not None:
