@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.adapt.forced_step import ForcedStep
-from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.config import AdaptConfig, RunConfig, SinkConfig, SparkConfig, load_job, parse_job
 from watersmeet.errors import JobError
 from watersmeet.state.retention import Retention
@@ -63,12 +63,17 @@ def test_every_key() -> None:
         slots = 4
         groups = 8
         memory = "256MB"
+        slot_memory = "64MB"
+        slot_weights = [1, 1, 0.5, 1]
         cores = 1.5
         trigger = "1 second"
         cache = "/tmp/cache"
         [adapt]
         plan = "((A B) C)"
         spill = "off"
+        balance = "time"
+        balance_every = 7
+        balance_threshold = 0.5
         [spark]
         master = "local[2]"
         "spark.sql.shuffle.partitions" = 2
@@ -80,8 +85,11 @@ def test_every_key() -> None:
     assert (source.time, source.lateness) == ("at", timedelta(seconds=10))
     assert source.options == {"maxFilesPerTrigger": 1, "header": True, "kafka.group": "g"}
     assert job.sink == SinkConfig("noop", None, "late")
-    assert job.run == RunConfig("local", None, 4, 8, 256 << 20, 1.5, timedelta(seconds=1), "/tmp/cache")
-    assert job.adapt == AdaptConfig("((A B) C)", "off")
+    weights = (1.0, 1.0, 0.5, 1.0)
+    run = RunConfig("local", None, 4, 8, 256 << 20, 64 << 20, weights, 1.5, timedelta(seconds=1), "/tmp/cache")
+    assert job.run == run
+    assert job.adapt == AdaptConfig("((A B) C)", "off", balance=BalanceSettings("time", 0.5, 7))
+    assert (job.memory.slot_bytes, job.memory.balance.weights) == (64 << 20, weights)
     assert job.spark.master == "local[2]"
     assert job.spark.conf == {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
 
@@ -293,8 +301,8 @@ def with_stream(line: str) -> str:
             id="durability",
         ),
         pytest.param(
-            MINIMAL + '[adapt]\nbalance = "memory"',
-            '"balance" in [adapt] is not supported yet',
+            MINIMAL + '[adapt]\nring = "atr"',
+            '"ring" in [adapt] is not supported yet',
             "plan, replan, replan_every",
             id="later",
         ),
