@@ -84,9 +84,10 @@ class BalanceSlots:
 
 def _last_change(outlook: Outlook) -> float:
     """The batch before which groups were last moved or cut: what slots take since then is not known yet."""
-    cuts = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] == CutGroup.__name__]
+    made = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] == CutGroup.__name__]
     moved = outlook.learned.moved
-    return max([*cuts, -math.inf if moved is None else moved["batch"]])
+    made += [] if moved is None else [moved["batch"]]
+    return float(max(made, default=-math.inf))
 
 
 def _pieces(outlook: Outlook) -> Iterator[Piece]:
