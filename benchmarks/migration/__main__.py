@@ -54,7 +54,7 @@ def main() -> int:
                 case "gaps":
                     right &= gaps.measure(gaps.data_of(rows), runtime, home, not args.saturated)
                 case "loop":
-                    # A run takes a second or two on the local runtime with few batches, and what one costs is lost in that.
+                    # Of few batches the local runtime makes a second or two, in which what the loop costs is lost.
                     batches = 30 if runtime == "spark" else 150
                     data = loop.data_of(20_000 if quick else 50_000, 12 if quick else batches)
                     right &= loop.measure(data, runtime, args.turns or (2 if quick else 3), home)
