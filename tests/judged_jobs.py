@@ -12,7 +12,6 @@ import contextlib
 import io
 import itertools
 import json
-import multiprocessing
 import os
 import random
 import subprocess
@@ -28,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import oracle
+from forked import run_forked
 from watersmeet.cli.main import main
 
 SECOND = 1_000_000
@@ -152,21 +152,6 @@ def oracle_answer(case: JoinCase, streams: Streams) -> Result:
     ).rows
 
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["watersmeet.cli.main", "watersmeet.config", "watersmeet.runtime.local.job"])
-
-
-def _run_command(arguments: list[str], home: str, fault: str | None, out: str, err: str) -> None:
-    """In the forked process: the command in its folder, with its output to files."""
-    for path, number in ((out, 1), (err, 2)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_TRUNC), number)
-    os.chdir(home)
-    os.environ.pop(FAULT, None)
-    if fault is not None:
-        os.environ[FAULT] = fault
-    sys.exit(main(arguments))
-
-
 @dataclass(frozen=True)
 class JudgedJob:
     """A job file in a folder of its own; input, output, late rows and checkpoint lie beside it."""
@@ -214,29 +199,18 @@ class JudgedJob:
     def start(self, *settings: str, fault: str | None = None, timeout: float = 240) -> Finished:
         """Run it as a process, to its end or its death."""
         out, err = self.home / "stdout", self.home / "stderr"
-        with out.open("w") as stdout, err.open("w") as stderr:
-            if self._on_spark:
+        if self._on_spark:
+            with out.open("w") as stdout, err.open("w") as stderr:
                 code = self._run_apart(self.command(*settings), fault, stdout, stderr, timeout)
-            else:
-                code = self._fork(self.command(*settings)[3:], fault, stdout, stderr, timeout)
+        else:
+            fault = self.environment(fault).get(FAULT)
+            code = run_forked(self.command(*settings)[3:], self.home, fault, out, err, timeout)
         return Finished(code, [json.loads(line) for line in out.read_text().splitlines()], err.read_text())
 
     def _run_apart(self, command: list[str], fault: str | None, out: IO[str], err: IO[str], timeout: float) -> int:
         environment = self.environment(fault)
         done = subprocess.run(command, cwd=self.home, env=environment, stdout=out, stderr=err, timeout=timeout)
         return done.returncode
-
-    def _fork(self, arguments: list[str], fault: str | None, out: IO[str], err: IO[str], timeout: float) -> int:
-        """From a server that has imported everything: that is most of the time of a small local run."""
-        fault_setting = self.environment(fault).get(FAULT)
-        where = str(self.home), fault_setting, out.name, err.name
-        process = _FORKS.Process(target=_run_command, args=(arguments, *where))
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-            raise TimeoutError(f"{arguments} took more than {timeout} seconds")
-        return process.exitcode
 
     def finish(self, *settings: str) -> list[dict[str, Any]]:
         """Run it to its end, which must be a good one; the events. A local one runs in this process."""

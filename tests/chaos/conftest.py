@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from forked import run_forked
 from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.lang.binder import bind
@@ -78,14 +79,14 @@ class JobRun:
         self, *settings: str, fault: str | None = None, marker: Path | None = None, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Run the job as a process, to its end or its death."""
-        return subprocess.run(
-            self.command(*settings),
-            cwd=self.home,
-            env=self.environment(fault, marker),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+        command, environment = self.command(*settings), self.environment(fault, marker)
+        if 'runtime = "spark"' in (self.home / "job.toml").read_text():
+            return subprocess.run(
+                command, cwd=self.home, env=environment, capture_output=True, text=True, timeout=timeout
+            )
+        out, err = self.home / "stdout", self.home / "stderr"
+        code = run_forked(command[3:], self.home, environment.get(VARIABLE), out, err, timeout)
+        return subprocess.CompletedProcess(command, code, out.read_text(), err.read_text())
 
     def finish(self, *settings: str) -> None:
         """Run the job to its end in this process, then once more, when there is nothing to do but to collect."""
