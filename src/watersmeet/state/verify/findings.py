@@ -28,9 +28,10 @@ class Finding:
     wrong: str
     to_do: str = FROM_BACKUP
 
-    def is_about(self, other: Finding) -> bool:
-        """Whether both are about the same file, whatever is wrong with it."""
-        return (self.what, self.file) == (other.what, other.file)
+    @property
+    def about(self) -> tuple[str, str]:
+        """Which file, whatever is wrong with it."""
+        return self.what, self.file
 
 
 @dataclass(frozen=True)
@@ -62,5 +63,5 @@ class Report:
 
 def found_again(first: Iterable[Finding], second: Iterable[Finding]) -> list[Finding]:
     """Those of the second look that are about files which the first was about, too."""
-    before = list(first)
-    return [finding for finding in second if any(finding.is_about(other) for other in before)]
+    before = {finding.about for finding in first}
+    return [finding for finding in second if finding.about in before]
