@@ -26,6 +26,9 @@ class Run:
         return world.run_to_end()
 
 
+PATIENCE_SECONDS = 40.0  # with a run that waits for more, and may have no more to commit
+
+
 @dataclass(frozen=True)
 class Terminate:
     """A run that waits for more is told to end by SIGTERM, which it does between two batches."""
@@ -37,7 +40,7 @@ class Terminate:
         world.try_fault("SIGTERM")
         world.arrive()
         driver = world.start(endless=True)
-        world.wait_for_versions(driver, self.versions)
+        world.wait_for_versions(driver, self.versions, PATIENCE_SECONDS)
         driver.send(signal.SIGTERM)
         ended = world.finish(driver)
         if ended == "stopped":

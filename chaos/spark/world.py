@@ -131,10 +131,10 @@ class SparkWorld(Ground):
         names = os.listdir(folder) if folder.is_dir() else []
         return max((int(name[:-5]) for name in names if re.fullmatch(r"\d+\.json", name)), default=-1)
 
-    def wait_for_versions(self, driver: Driver, versions: int) -> bool:
+    def wait_for_versions(self, driver: Driver, versions: int, seconds: float = RUN_SECONDS) -> bool:
         """Until the driver has committed so many; whether it has, and is alive."""
         target = self.version() + versions
-        return driver.wait_until(lambda: self.version() >= target, RUN_SECONDS)
+        return driver.wait_until(lambda: self.version() >= target, seconds)
 
     def command(self, *arguments: str) -> str:
         """`watersmeet ARGUMENTS`, a process of its own."""
