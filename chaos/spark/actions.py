@@ -163,7 +163,7 @@ class BackUpWhileRunning:
         world.arrive()
         world.arrive()
         driver = world.start(endless=True)
-        there = world.wait_for_versions(driver, self.versions)
+        there = world.wait_for_versions(driver, self.versions, PATIENCE_SECONDS)
         world.command("state", "backup", world.places.checkpoint, backups_of(world))
         check_sound(world)
         under_way = there and driver.alive
