@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import oracle
-from forked import run_forked
+from forked_runs import run_forked
 from watersmeet.cli.main import main
 
 SECOND = 1_000_000
@@ -203,14 +203,17 @@ class JudgedJob:
             with out.open("w") as stdout, err.open("w") as stderr:
                 code = self._run_apart(self.command(*settings), fault, stdout, stderr, timeout)
         else:
-            fault = self.environment(fault).get(FAULT)
-            code = run_forked(self.command(*settings)[3:], self.home, fault, out, err, timeout)
+            code = self.fork(self.command(*settings)[3:], fault, out, err, timeout)
         return Finished(code, [json.loads(line) for line in out.read_text().splitlines()], err.read_text())
 
     def _run_apart(self, command: list[str], fault: str | None, out: IO[str], err: IO[str], timeout: float) -> int:
         environment = self.environment(fault)
         done = subprocess.run(command, cwd=self.home, env=environment, stdout=out, stderr=err, timeout=timeout)
         return done.returncode
+
+    def fork(self, arguments: list[str], fault: str | None, out: Path, err: Path, timeout: float = 120) -> int:
+        """A command without a JVM, as a process of its own, to its end or its death: the exit code."""
+        return run_forked(arguments, self.home, self.environment(fault).get(FAULT), out, err, timeout)
 
     def finish(self, *settings: str) -> list[dict[str, Any]]:
         """Run it to its end, which must be a good one; the events. A local one runs in this process."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from forked import run_forked
+from forked_runs import run_forked
 from watersmeet.config import load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.lang.binder import bind

@@ -187,8 +187,7 @@ def test_killed_in_a_rollback(point: str, tmp_path: Path) -> None:
     history.read(6)
     head, version = history.manifests()[-1], history.after_batch(2)
     arguments = ["state", "rollback", "ck", "--to-version", str(version), "--yes"]
-    with (tmp_path / "o").open("w") as out, (tmp_path / "e").open("w") as err:
-        code = history.job._fork(arguments, point, out, err, 120)
+    code = history.job.fork(arguments, point, tmp_path / "o", tmp_path / "e")
     assert (code, history.job.marker(point).exists()) == (-9, True)
     after = history.manifests()[-1]
     if point in ("before-commit", "in-commit"):
@@ -206,8 +205,7 @@ def test_killed_in_a_rollback_and_rolled_back_further(tmp_path: Path) -> None:
     history = History(tmp_path, 8)
     history.read(6)
     arguments = ["state", "rollback", "ck", "--to-version", str(history.after_batch(3)), "--yes"]
-    with (tmp_path / "o").open("w") as out, (tmp_path / "e").open("w") as err:
-        history.job._fork(arguments, "in-withdrawal", out, err, 120)
+    history.job.fork(arguments, "in-withdrawal", tmp_path / "o", tmp_path / "e")
     history.roll_back(history.after_batch(1))
     assert len(history.manifests()[-1].withdrawals) == 2
     history.read(2)
@@ -268,8 +266,7 @@ def test_histories(seed: int, tmp_path: Path) -> None:
                 history.compact()
             case "compact and die":
                 point = draw.choice(["before-commit:2", "after-commit", "after-segment", "before-snapshot"])
-                with (tmp_path / "o").open("w") as out, (tmp_path / "e").open("w") as err:
-                    history.job._fork(["state", "compact", "ck"], point, out, err, 120)
+                history.job.fork(["state", "compact", "ck"], point, tmp_path / "o", tmp_path / "e")
                 history.job.marker(point).unlink(missing_ok=True)
             case action:
                 found = history.manifests()
@@ -282,8 +279,7 @@ def test_histories(seed: int, tmp_path: Path) -> None:
                 else:
                     point = draw.choice(POINTS)
                     arguments = ["state", "rollback", "ck", "--to-version", str(version), "--yes", "--results", how]
-                    with (tmp_path / "o").open("w") as out, (tmp_path / "e").open("w") as err:
-                        history.job._fork(arguments, point, out, err, 120)
+                    history.job.fork(arguments, point, tmp_path / "o", tmp_path / "e")
                     history.job.marker(point).unlink(missing_ok=True)
     history.read(BATCHES)
     history.check()

@@ -41,8 +41,7 @@ def test_spark_goes_back(tmp_path: Path) -> None:
         streams[name][8] = []
     arguments = ["state", "rollback", "ck", "--to-version", str(version), "--yes"]
     for point in ("after-commit", "in-spark-goes-back:4"):
-        with (tmp_path / "o").open("w") as out, (tmp_path / "e").open("w") as err:
-            code = job._fork(arguments, point, out, err, 120)
+        code = job.fork(arguments, point, tmp_path / "o", tmp_path / "e")
         assert code == -9, (tmp_path / "e").read_text()
         arguments[4] = str(after_batch(job, 3))  # and further back
     paths = list_notes(Folder(str(tmp_path / "ck" / "spark")))
