@@ -90,7 +90,7 @@ def test_the_answer_is_the_oracles(case: Case) -> None:
     assert end["rows_in"] == sum(len(rows) for batch in case.batches for rows in batch.values())
 
 
-@contract_settings(80)
+@contract_settings(50)
 @given(cases(ahead=AHEAD_OF))
 def test_rows_that_are_ahead_are_neither_joined_nor_seen(case: Case) -> None:
     expected = case.answer()

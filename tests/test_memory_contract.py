@@ -199,7 +199,7 @@ def check_counts(run: LocalRun) -> None:
         assert (segment.group_rows, segment.group_keys) == count_by_group(values, Slice(segment.written, bounds))
 
 
-@contract_settings(140)
+@contract_settings(100)
 @given(cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.2, 0.6, 1.0]))
 def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     with tuned(case):
@@ -207,7 +207,7 @@ def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often
     assert rows == case.answer().rows
 
 
-@contract_settings(70)
+@contract_settings(40)
 @given(
     cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5])
 )

@@ -20,7 +20,7 @@ from watersmeet.state.verify.findings import DAMAGE, DOUBT, ORPHAN, Report
 from watersmeet.state.verify.log import check_log
 from watersmeet.state.verify.walk import Needed, verify
 
-DAMAGES = int(os.environ.get("WATERSMEET_DAMAGES", "240"))
+DAMAGES = int(os.environ.get("WATERSMEET_DAMAGES", "160"))
 WHERE = {
     "version": "ck/state/versions/*",
     "snapshot": "ck/state/snapshots/*",
