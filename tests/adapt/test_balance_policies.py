@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet.adapt.decisions import CutWanted, MoveGroups, SpillGroups
+from watersmeet.adapt.decisions import MoveGroups, SpillGroups
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
 from watersmeet.adapt.policies.balance.active_disk import active_disk
 from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
-from watersmeet.adapt.policies.balance.load import BalanceView, Piece, Slot, after_moves
+from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot, after_moves
 from watersmeet.adapt.policies.balance.relocation import relocate
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
 from watersmeet.model.ids import OperatorName, Partitioning

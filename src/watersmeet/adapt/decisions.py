@@ -47,15 +47,6 @@ class MoveGroups:
 
 
 @dataclass(frozen=True)
-class CutWanted:
-    """A group is to be cut in two, wherever that is best; whoever knows its hashes makes a `CutGroup` of it."""
-
-    operator: OperatorName
-    group: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class ReviewMoves:
     """How moves of groups turned out."""
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CutGroup, CutWanted, Decision, ReviewMoves
+from watersmeet.adapt.decisions import CutGroup, Decision, ReviewMoves
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
-from watersmeet.adapt.policies.balance.load import BalanceView, Piece, Slot
+from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.slot_figures import SlotFigures

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watersmeet.adapt.decisions import CutWanted, MoveGroups, SpillGroups
+from watersmeet.adapt.decisions import MoveGroups, SpillGroups
 from watersmeet.adapt.policies.balance.active_disk import active_disk
 from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
-from watersmeet.adapt.policies.balance.load import BalanceView
+from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted
 from watersmeet.adapt.policies.balance.relocation import relocate
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
 

@@ -55,6 +55,15 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class CutWanted:
+    """A group is to be cut in two, wherever that is best; whoever knows its hashes makes a `CutGroup` of it."""
+
+    operator: OperatorName
+    group: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class BalanceView:
     """After a batch. `capacity_bytes` is what a slot may hold in memory, None for no limit."""
 

@@ -12,8 +12,8 @@ cannot help whole: it is cut in two where it has several keys.
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import CutWanted, MoveGroups
-from watersmeet.adapt.policies.balance.load import BalanceView, Moved, Piece
+from watersmeet.adapt.decisions import MoveGroups
+from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Moved, Piece
 
 LEAST = 0.1
 READ_BYTES = 400e6  # in a second
