@@ -7,13 +7,21 @@ from dataclasses import replace
 import pytest
 
 from watersmeet.adapt.policies.migrate.road import FULL, Advance, Standing, TakeOver, Wait
-from watersmeet.adapt.policies.migrate.seeded import AT_LEAST, IDLE_SECONDS, SHARE, Seeded
+from watersmeet.adapt.policies.migrate.seeded import (
+    AT_LEAST,
+    IDLE_SECONDS,
+    LEAST_SECONDS,
+    LEAST_SHARE,
+    STRETCH,
+    Seeded,
+)
 from watersmeet.state.manifest import Warming
 
 NOW = 9
 BEGUN = Warming("seeded", start=NOW)
 ROAD = Seeded()
 RATE = 1000.0
+SPARE = STRETCH - 1.0  # seconds, where batches of a second follow each other without a pause
 
 
 def standing(seen: Warming, old: int, new: int = 0, **more: object) -> Standing:
@@ -27,22 +35,36 @@ def width(step: object, before: int = 0) -> float:
 
 
 def test_what_fits_into_one_step_is_taken_over() -> None:
-    assert ROAD.next(standing(BEGUN, int(SHARE * RATE))) == TakeOver()
-    assert isinstance(ROAD.next(standing(BEGUN, int(SHARE * RATE) + 1)), Advance)
+    assert ROAD.next(standing(BEGUN, int(SPARE * RATE))) == TakeOver()
+    assert isinstance(ROAD.next(standing(BEGUN, int(SPARE * RATE) + 1)), Advance)
 
 
-def test_a_step_takes_its_share_of_a_batch_at_the_pace_of_the_last_one() -> None:
+def test_a_step_takes_what_is_left_at_the_pace_of_the_last_one() -> None:
     slow, fast = (ROAD.next(standing(BEGUN, 100_000, rows_a_second=rate)) for rate in (1000.0, 50_000.0))
-    assert width(slow) == pytest.approx(SHARE * 1000 / 100_000, abs=0.002)
-    assert width(fast) == pytest.approx(SHARE * 50_000 / 100_000, abs=0.002)
+    assert width(slow) == pytest.approx(SPARE * 1000 / 100_000, abs=0.002)
+    assert width(fast) == pytest.approx(SPARE * 50_000 / 100_000, abs=0.002)
     assert isinstance(slow, Advance)
     assert slow.upto == NOW
 
 
-def test_one_step_before_a_batch() -> None:
-    """Was: what a step had been quicker than expected by was made up for at once, by a step of a few rows."""
-    assert isinstance(ROAD.next(standing(BEGUN, 100_000, taken=300)), Wait)
-    assert isinstance(ROAD.next(standing(BEGUN, 100_000, taken=100)), Advance), "most of it is still to be taken"
+@pytest.mark.parametrize(
+    ("since", "batch", "seconds"),
+    [
+        pytest.param(0.0, 0.5, STRETCH - 0.5, id="right after a batch, all that the next one leaves"),
+        pytest.param(0.3, 0.5, STRETCH - 0.8, id="later, less"),
+        pytest.param(0.5, 0.5, 0.0, id="shortly before the next batch, nothing"),
+        pytest.param(0.0, 1.0, STRETCH - 1.0, id="without a pause, what the gap may grow by"),
+        pytest.param(0.0, 1.5, LEAST_SHARE, id="with batches that take longer than that, a little"),
+    ],
+)
+def test_results_of_the_next_batch_are_in_time(since: float, batch: float, seconds: float) -> None:
+    for silent in (None, 0.0):
+        now = standing(BEGUN, 1_000_000, since_seconds=since, batch_seconds=batch, silent_seconds=silent)
+        step = ROAD.next(replace(now, rows_a_second=100_000.0))
+        if seconds:
+            assert width(step) == pytest.approx(seconds / 10, abs=0.002)
+        else:
+            assert step == Wait("its share of the time")
 
 
 def test_more_is_taken_in_than_comes() -> None:
@@ -58,14 +80,14 @@ def test_the_next_round_is_over_what_came_during_the_last() -> None:
     step = ROAD.next(standing(over, 0, 10_000))
     assert isinstance(step, Advance)
     assert step.upto == NOW
-    assert width(step) == pytest.approx(SHARE * RATE / 10_000, abs=0.002)
+    assert width(step) == pytest.approx(SPARE * RATE / 10_000, abs=0.002)
     assert ROAD.next(standing(over, 0, 100)) == TakeOver()
 
 
-def test_while_sources_are_silent_a_step_takes_as_long_as_they_have_been() -> None:
-    shares = [width(ROAD.next(standing(BEGUN, 100_000, silent_seconds=s, taken=9999))) for s in (0.0, 0.7, 50.0)]
-    expected = [seconds * RATE / 100_000 for seconds in (SHARE, 0.7, IDLE_SECONDS)]
-    assert shares == pytest.approx(expected, abs=0.002)
+def test_where_rows_are_overdue_a_step_takes_as_long_as_sources_were_silent() -> None:
+    late = standing(BEGUN, 100_000, since_seconds=9.0, taken=9999)
+    shares = [width(ROAD.next(replace(late, silent_seconds=silent))) for silent in (0.0, 0.7, 50.0)]
+    assert shares == pytest.approx([s * RATE / 100_000 for s in (LEAST_SECONDS, 0.7, IDLE_SECONDS)], abs=0.002)
 
 
 def test_a_step_goes_on_however_slow_it_is() -> None:

@@ -47,6 +47,7 @@ from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.migrating import Migrator, refuse_while_under_way
 from watersmeet.runtime.regrouping import regroup
 from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport, merge_stream_reports
+from watersmeet.runtime.rhythm import Rhythm
 from watersmeet.runtime.seeding import Seeding
 from watersmeet.state.files import Folder
 from watersmeet.state.identity import identify
@@ -141,6 +142,7 @@ class Driver(Generic[SourceT]):
         self._ahead = AheadNotes()
         self._began: float | None = None
         self.last_work = self.clock.now()
+        self.rhythm = Rhythm()
         self._migrator = Migrator(self)
 
     @property
@@ -411,7 +413,9 @@ class Driver(Generic[SourceT]):
         backlogs = {report.stream: report.backlog for report in streams if report.backlog is not None}
         backlogs |= self._find_backlogs()
         if source is not None:  # as figures of groups are: of batches, and not of steps to another plan before them
-            self._learn(self.clock.now() - begun, backlogs)
+            took = self.clock.now() - begun
+            self.rhythm.note(self.clock.now(), took)
+            self._learn(took, backlogs)
         self.decide(Moment.AFTER_BATCH)
         decisions = self._pop_told()
         now_us = self.clock.utc_us()

@@ -61,6 +61,7 @@ class Pace:
     batch: int = -1  # the last one then
     batch_rows: int = 0  # that it brought
     taken_before: int = 0  # rows that had been taken in when it came
+    usual: float | None = None  # seconds from result to result before the change began, which it makes longer itself
 
     def notice(self, batch: int, new_rows: int, taken: int) -> None:
         """There may have been a batch since: `new_rows` are there now, and `taken` were taken in before."""
@@ -140,7 +141,7 @@ class Migrator:
             replace(road.begin(self._now), change=told),
         )
         self._head_for(plan)
-        self._pace = Pace(left=0, batch=self._manifest.last_batch)
+        self._pace = Pace(left=0, batch=self._manifest.last_batch, usual=driver.rhythm.usual)
         if isinstance(road.next(self._standing(track)), TakeOver):
             return self._tried(self._take_over, track)
         begun = {**told, "decision": BeginMigration.__name__}
@@ -283,14 +284,18 @@ class Migrator:
 
     def _standing(self, track: Track, silent_seconds: float | None = None) -> Standing:
         seen, pace, (old_rows, new_rows) = _warming(track), self._pace, self._rows(track)
+        rhythm, now = self._driver.rhythm, self._driver.clock.now()
+        batch_seconds = rhythm.longest or self._driver.batch_seconds
         return Standing(
             seen,
             self._now,
             old_rows,
             new_rows,
             pace.batch_rows,
-            self._driver.batch_seconds,
+            batch_seconds,
             silent_seconds,
+            pace.usual or batch_seconds,
+            0.0 if rhythm.last is None else now - rhythm.last,
             self._slowest_stream(),
             seen.rows - pace.taken_before,
             pace.rows_a_second,

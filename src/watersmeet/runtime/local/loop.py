@@ -43,6 +43,8 @@ def run_batches(
             yield driver.manifest
         if trigger is not None:
             pause = trigger.total_seconds() if pulled else max(trigger.total_seconds(), IDLE_SECONDS)
+            while driver.migrating and clock.now() - started < pause and not stopped() and driver.run_idle():
+                yield driver.manifest
             clock.sleep(pause - (clock.now() - started), stopped)
     while drain and driver.drain_step(ended):
         yield driver.manifest

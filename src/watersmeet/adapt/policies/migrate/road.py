@@ -49,8 +49,10 @@ class Standing:
     old_rows: int  # of the round under way, all groups together; for a track that does without them, from before it
     new_rows: int = 0  # since
     batch_rows: int = 0  # of these, such as came with the last batch
-    batch_seconds: float = 1.0  # that the last batch took
+    batch_seconds: float = 1.0  # that a batch takes by itself: the longest of the last ones
     silent_seconds: float | None = None  # that the sources have been silent; None: a batch is next
+    usual_seconds: float = 1.0  # from result to result, before the change began
+    since_seconds: float = 0.0  # since the last result
     waits_for: str = ""  # the stream that holds back the end of rows from before the start
     taken: int = 0  # rows that were taken in since the last batch
     rows_a_second: float = 0.0  # that the last step took in; 0: there was none

@@ -4,13 +4,15 @@ answers; then it catches up on the batches since, and takes over.
 No pause, and no wait for a window: it serves unbounded streams too. Not from the papers; segments that never change
 make it possible. Work is done in rounds. The first is over the rows that were there at the start, the next over those
 that came during the first, and so on, until so few are left that they and the switch fit into one step. A round goes
-group by group along the hash, by steps while the sources are silent, and one before each batch. A step should take no
-longer than a share of a batch: so many rows as the last one took in that time. Between two batches at least `AT_LEAST`
+group by group along the hash, by steps while the sources are silent, and one before each batch. A step takes in as many
+rows as the last one did in the time that is left: results are to come after `STRETCH` times what is usual between two
+batches, and the next batch needs its time of that, whenever its rows come. Between two batches at least `AT_LEAST`
 times as many rows as come with one are taken in, whatever that takes: so rounds get shorter. One step before a batch,
 because on Spark each is a job, which takes its time however few rows it has.
 
-Limit: where a join without a shared key has to run again whose inputs both plans keep, on several keys, all is one
-step, and the output is silent meanwhile as with moving state.
+Limits: where batches follow each other without a pause, and taking in `AT_LEAST` times their rows takes longer than
+what is left, results come later than that. Where a join without a shared key has to run again whose inputs both plans
+keep, on several keys, all is one step, and the output is silent meanwhile as with moving state.
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ from watersmeet.adapt.policies.migrate.road import (
 from watersmeet.plan.query import Query
 from watersmeet.state.manifest import Warming
 
-SHARE = 0.4  # of the time of a batch, that a step may take
-IDLE_SECONDS = 1.0  # that it may take where sources have been silent for as long
-LEAST_SECONDS = 0.05
+# Times what is usual from result to result. The aim is 1.5, and batches differ by themselves: their largest gap was
+# 1.34 times the median where 10 million rows were kept (`benchmarks/migration`, gaps).
+STRETCH = 1.3
+IDLE_SECONDS = 1.0  # that a step may take where rows have not come when they usually do
+LEAST_SECONDS = 0.05  # that it may take there
+LEAST_SHARE = 0.1  # of what is usual, where batches take longer than that leaves
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
-WORTH = 0.5  # of what a step may take in, below which it is not worth its while
+WORTH = 0.5  # of what a step may take at most, below which it is not worth its while
 FINEST = FULL // 512  # stretches of the hash that a step goes on by, at least: groups are hardly smaller
 
 
@@ -50,10 +55,10 @@ class Seeded:
         seen = standing.warming
         if standing.at_once:
             return TakeOver()
-        allowed = _rows_allowed(standing)
+        allowed = int(_rate(standing) * _seconds(standing))
         if standing.silent_seconds is None:
-            due = max(allowed, int(AT_LEAST * standing.batch_rows))
-            allowed = due - standing.taken if standing.taken < WORTH * due else 0
+            due = int(AT_LEAST * standing.batch_rows)
+            allowed = max(allowed, due - standing.taken if standing.taken < WORTH * due else 0)
         if standing.left + standing.new_rows <= allowed:
             return TakeOver()  # what is left is one step
         if not allowed:
@@ -76,9 +81,17 @@ def _on_by(cursor: int, rows: int, of_rows: int) -> int:
     return cursor + width if cursor + (1 + WORTH) * width < FULL else FULL
 
 
-def _rows_allowed(standing: Standing) -> int:
-    """How many rows a step may take in."""
+def _rate(standing: Standing) -> float:
+    """Rows that a step takes in in a second."""
     seen = standing.warming
     before = seen.rows / seen.seconds if seen.rows and seen.seconds > 0 else FIRST_RATE
-    seconds = max(LEAST_SECONDS, SHARE * standing.batch_seconds, min(IDLE_SECONDS, standing.silent_seconds or 0.0))
-    return max(1, int((standing.rows_a_second or before) * seconds))
+    return standing.rows_a_second or before
+
+
+def _seconds(standing: Standing) -> float:
+    """How long a step may take, so that results of the next batch are in time; 0: too short to be worth its while."""
+    usual, since = standing.usual_seconds, standing.since_seconds
+    if standing.silent_seconds is not None and since > STRETCH * usual:
+        return max(LEAST_SECONDS, min(IDLE_SECONDS, standing.silent_seconds))
+    whole = max(LEAST_SHARE * usual, STRETCH * usual - standing.batch_seconds)
+    return whole - since if since <= (1 - WORTH) * whole else 0.0
