@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.adapt.forced_step import ForcedStep
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings
+from watersmeet.adapt.settings import BalanceSettings, MemorySettings, ReplanSettings
 from watersmeet.config import AdaptConfig, RunConfig, SinkConfig, SparkConfig, load_job, parse_job
 from watersmeet.errors import JobError
 from watersmeet.state.retention import Retention
@@ -40,8 +40,16 @@ def test_defaults() -> None:
     source = job.sources["A"]
     assert (source.time, source.lateness, source.options) == ("ts", timedelta(0), {})
     assert job.streams()["A"].schema == pa.schema([("k", pa.int64()), ("ts", pa.int64())])
-    assert job.memory == MemorySettings()
+    assert job.memory == MemorySettings(replan=ReplanSettings("refined")), "the plan is ours to choose"
     assert not job.memory.watched
+
+
+def test_a_plan_that_is_named_stays_unless_replan_is_named_too() -> None:
+    triggers = {
+        text: parse_job(f"{MINIMAL}\n[adapt]\n{text}", "job.toml").memory.replan.trigger
+        for text in ('plan = "mjoin"', 'plan = "off"', 'replan = "off"', 'plan = "mjoin"\nreplan = "data-driven"')
+    }
+    assert list(triggers.values()) == ["off", "off", "off", "data-driven"]
 
 
 def test_every_key() -> None:
@@ -129,6 +137,7 @@ def test_memory_settings() -> None:
         "off",
         "recent",
         (ForcedStep(5, (("J1", 17), ("J2", 3)), cut=(("J2", 3),)), ForcedStep(6, (), 0.5, (("J1", 17),))),
+        ReplanSettings("refined"),
     )
     assert job.memory.share == 0.3
     assert job.memory.watched

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.adapt.forced_step import ForcedStep, parse_step
-from watersmeet.adapt.policies.migrate import BY
+from watersmeet.adapt.policies.migrate import AUTO, BY
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import (
     BALANCE,
@@ -127,7 +127,7 @@ class AdaptConfig:
     merge: str = MERGE_POLICIES[0]
     smoothing: str = SMOOTHINGS[0].name
     force: tuple[ForcedStep, ...] = ()
-    replan: ReplanSettings = ReplanSettings()  # noqa: RUF009 - frozen
+    replan: ReplanSettings = ReplanSettings(AUTO)  # noqa: RUF009 - frozen
     balance: BalanceSettings = BalanceSettings()  # noqa: RUF009 - frozen
 
     def memory(
@@ -141,7 +141,7 @@ class AdaptConfig:
             self.merge,
             self.smoothing,
             self.force,
-            self.replan,
+            self.replan.for_plan(self.plan),
             replace(self.balance, weights=weights),
             slot_bytes,
         )
@@ -478,7 +478,7 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
     plan = section.text_or("plan", AdaptConfig.plan)
     share = section.get("spill_share", (int, float))
     adapt = AdaptConfig(
-        # The plan never changes during a run yet, so to switch that off leaves the choice at the start.
+        # To switch the plan off leaves the choice at the start.
         plan=AdaptConfig.plan if plan == OFF else plan,
         spill=section.choice("spill", (*dict(SPILL_POLICIES), OFF), AdaptConfig.spill),
         spill_at=float(at) if (at := section.get("spill_at", (int, float))) is not None else AdaptConfig.spill_at,
@@ -506,7 +506,7 @@ def _read_replan(section: Section) -> ReplanSettings:
     every, threshold = section.get("replan_every", (int,)), section.get("replan_threshold", (int, float))
     quota = section.get("replan_quota", (int, float))
     return ReplanSettings(
-        trigger=section.choice("replan", REPLAN, ReplanSettings.trigger),
+        trigger=section.choice("replan", REPLAN, AUTO if section.text_or("plan", AUTO) != OFF else OFF),
         every=ReplanSettings.every if every is None else every,
         threshold=ReplanSettings.threshold if threshold is None else float(threshold),
         by=section.choice("migrate", BY, ReplanSettings.by),

@@ -10,6 +10,7 @@ from watersmeet.adapt.policies.migrate.road import FULL, Advance, Standing, Take
 from watersmeet.adapt.policies.migrate.seeded import (
     AT_LEAST,
     IDLE_SECONDS,
+    LAST,
     LEAST_SECONDS,
     LEAST_SHARE,
     STRETCH,
@@ -35,8 +36,14 @@ def width(step: object, before: int = 0) -> float:
 
 
 def test_what_fits_into_one_step_is_taken_over() -> None:
-    assert ROAD.next(standing(BEGUN, int(SPARE * RATE))) == TakeOver()
-    assert isinstance(ROAD.next(standing(BEGUN, int(SPARE * RATE) + 1)), Advance)
+    assert ROAD.next(standing(BEGUN, int(LAST * SPARE * RATE))) == TakeOver()
+    assert isinstance(ROAD.next(standing(BEGUN, int(LAST * SPARE * RATE) + 1)), Advance)
+
+
+def test_the_switch_waits_for_its_time_even_if_nothing_is_left() -> None:
+    over = replace(BEGUN, start=NOW, done=NOW, cursor=FULL)
+    assert isinstance(ROAD.next(standing(over, 0, since_seconds=SPARE)), Wait)
+    assert ROAD.next(standing(over, 0)) == TakeOver()
 
 
 def test_a_step_takes_what_is_left_at_the_pace_of_the_last_one() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
@@ -15,7 +15,7 @@ from watersmeet.model.smoothing import SMOOTHINGS, find_smoothing
 OFF = "off"
 MERGE_POLICIES = ("state-manager", OFF)
 BALANCE = (OFF, *(name for name, _ in BALANCE_POLICIES))
-REPLAN = (OFF, "data-driven", "memory-driven", "refined")
+REPLAN = (AUTO, OFF, "data-driven", "memory-driven", "refined")
 DEFAULT_POLICY = SPILL_POLICIES[0][0]
 # Shares of the active state that one spill takes, as the papers have them.
 SHARE = 0.3
@@ -26,7 +26,7 @@ FLUSH_SHARE = 0.05  # of adaptive-global-flush
 class ReplanSettings:
     """When the plan is looked at again (`policies/replan/`): for what reason, how often, and the way to another one."""
 
-    trigger: str = OFF
+    trigger: str = OFF  # AUTO: not known before the plan is, see `for_plan`
     every: int = 10  # batches
     threshold: float = 0.2  # by which figures must have changed
     by: str = AUTO
@@ -49,6 +49,14 @@ class ReplanSettings:
                 f'"replan_quota" is {self.quota:g}',
                 detail="It is a share of the time between two looks: from 0 to 1.",
             )
+
+    def for_plan(self, plan: str) -> ReplanSettings:
+        """With `AUTO` made out: who leaves the choice of a plan to us leaves it to us later on as well.
+
+        >>> ReplanSettings(AUTO).for_plan("auto").trigger, ReplanSettings(AUTO).for_plan("mjoin").trigger
+        ('refined', 'off')
+        """
+        return replace(self, trigger="refined" if plan == AUTO else OFF) if self.trigger == AUTO else self
 
 
 @dataclass(frozen=True)

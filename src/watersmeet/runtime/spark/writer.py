@@ -314,13 +314,14 @@ class StreamWriter:
     def _replan(self) -> ReplanSettings:
         """The options that say when the plan is looked at again, before what a job file says."""
         given, options = self._adapt.replan, self._options
-        return ReplanSettings(
+        settings = ReplanSettings(
             options.get("replan", given.trigger),
             self._whole("replanEvery", given.every),
             self._share("replanThreshold", given.threshold),
             options.get("migrate", given.by),
             self._share("replanQuota", given.quota),
         )
+        return settings.for_plan(options.get("plan", self._adapt.plan))
 
     def _share(self, name: str, default: float) -> float:
         text = self._options.get(name, str(default))

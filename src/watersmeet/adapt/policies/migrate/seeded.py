@@ -17,6 +17,7 @@ keep, on several keys, all is one step, and the output is silent meanwhile as wi
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from watersmeet.adapt.policies.migrate.road import (
@@ -39,6 +40,7 @@ LEAST_SECONDS = 0.05  # that it may take there
 LEAST_SHARE = 0.1  # of what is usual, where batches take longer than that leaves
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
 WORTH = 0.5  # of what a step may take at most, below which it is not worth its while
+LAST = 0.5  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
 FINEST = FULL // 512  # stretches of the hash that a step goes on by, at least: groups are hardly smaller
 
 
@@ -55,14 +57,14 @@ class Seeded:
         seen = standing.warming
         if standing.at_once:
             return TakeOver()
-        allowed = int(_rate(standing) * _seconds(standing))
+        allowed = math.ceil(_rate(standing) * _seconds(standing))
         if standing.silent_seconds is None:
             due = int(AT_LEAST * standing.batch_rows)
             allowed = max(allowed, due - standing.taken if standing.taken < WORTH * due else 0)
-        if standing.left + standing.new_rows <= allowed:
-            return TakeOver()  # what is left is one step
         if not allowed:
             return Wait("its share of the time")
+        if standing.left + standing.new_rows <= LAST * allowed:
+            return TakeOver()
         if seen.in_round:
             return Advance(seen.start, _on_by(seen.cursor, allowed, standing.old_rows))
         return Advance(standing.now, _on_by(0, allowed, standing.new_rows))
