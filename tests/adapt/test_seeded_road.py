@@ -74,6 +74,18 @@ def test_results_of_the_next_batch_are_in_time(since: float, batch: float, secon
             assert step == Wait("its share of the time")
 
 
+def test_what_the_last_batch_brought_is_taken_over_however_long_that_takes() -> None:
+    over = replace(BEGUN, start=5, done=5, cursor=FULL)
+    assert isinstance(ROAD.next(standing(over, 0, 20_001, batch_rows=20_000)), Advance)
+    assert ROAD.next(standing(over, 0, 20_000, batch_rows=20_000)) == TakeOver()
+
+
+def test_one_step_before_a_batch() -> None:
+    """Was: what a step had been quicker than expected by was made up for at once, by a step of a few rows."""
+    assert isinstance(ROAD.next(standing(BEGUN, 100_000, taken=200)), Wait)
+    assert isinstance(ROAD.next(standing(BEGUN, 100_000, taken=100)), Advance), "most of it is still to be taken"
+
+
 def test_more_is_taken_in_than_comes() -> None:
     step = ROAD.next(standing(BEGUN, 100_000, batch_rows=20_000))
     assert width(step) == pytest.approx(AT_LEAST * 20_000 / 100_000, abs=0.002)
@@ -88,7 +100,7 @@ def test_the_next_round_is_over_what_came_during_the_last() -> None:
     assert isinstance(step, Advance)
     assert step.upto == NOW
     assert width(step) == pytest.approx(SPARE * RATE / 10_000, abs=0.002)
-    assert ROAD.next(standing(over, 0, 100)) == TakeOver()
+    assert ROAD.next(standing(over, 0, 50)) == TakeOver()
 
 
 def test_where_rows_are_overdue_a_step_takes_as_long_as_sources_were_silent() -> None:

@@ -49,7 +49,7 @@ class Standing:
     old_rows: int  # of the round under way, all groups together; for a track that does without them, from before it
     new_rows: int = 0  # since
     batch_rows: int = 0  # of these, such as came with the last batch
-    batch_seconds: float = 1.0  # that a batch takes by itself: the longest of the last ones
+    batch_seconds: float = 1.0  # that a batch takes by itself, if it takes long
     silent_seconds: float | None = None  # that the sources have been silent; None: a batch is next
     usual_seconds: float = 1.0  # from result to result, before the change began
     since_seconds: float = 0.0  # since the last result

@@ -40,7 +40,7 @@ LEAST_SECONDS = 0.05  # that it may take there
 LEAST_SHARE = 0.1  # of what is usual, where batches take longer than that leaves
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
 WORTH = 0.5  # of what a step may take at most, below which it is not worth its while
-LAST = 0.5  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
+LAST = 0.25  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
 FINEST = FULL // 512  # stretches of the hash that a step goes on by, at least: groups are hardly smaller
 
 
@@ -57,14 +57,14 @@ class Seeded:
         seen = standing.warming
         if standing.at_once:
             return TakeOver()
-        allowed = math.ceil(_rate(standing) * _seconds(standing))
+        allowed = _rows_allowed(standing)
         if standing.silent_seconds is None:
-            due = int(AT_LEAST * standing.batch_rows)
-            allowed = max(allowed, due - standing.taken if standing.taken < WORTH * due else 0)
+            due = max(allowed, int(AT_LEAST * standing.batch_rows))
+            allowed = due - standing.taken if standing.taken < WORTH * due else 0
         if not allowed:
             return Wait("its share of the time")
-        if standing.left + standing.new_rows <= LAST * allowed:
-            return TakeOver()
+        if standing.left + standing.new_rows <= max(LAST * allowed, standing.batch_rows):
+            return TakeOver()  # no less than what a batch brings can be left before the next one
         if seen.in_round:
             return Advance(seen.start, _on_by(seen.cursor, allowed, standing.old_rows))
         return Advance(standing.now, _on_by(0, allowed, standing.new_rows))
@@ -83,11 +83,11 @@ def _on_by(cursor: int, rows: int, of_rows: int) -> int:
     return cursor + width if cursor + (1 + WORTH) * width < FULL else FULL
 
 
-def _rate(standing: Standing) -> float:
-    """Rows that a step takes in in a second."""
+def _rows_allowed(standing: Standing) -> int:
+    """How many rows a step may take in."""
     seen = standing.warming
     before = seen.rows / seen.seconds if seen.rows and seen.seconds > 0 else FIRST_RATE
-    return standing.rows_a_second or before
+    return math.ceil((standing.rows_a_second or before) * _seconds(standing))
 
 
 def _seconds(standing: Standing) -> float:
