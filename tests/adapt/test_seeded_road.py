@@ -14,6 +14,7 @@ from watersmeet.adapt.policies.migrate.seeded import (
     LEAST_SECONDS,
     LEAST_SHARE,
     STRETCH,
+    WORTH,
     Seeded,
 )
 from watersmeet.state.manifest import Warming
@@ -37,7 +38,7 @@ def width(step: object, before: int = 0) -> float:
 
 def test_what_fits_into_one_step_is_taken_over() -> None:
     assert ROAD.next(standing(BEGUN, int(LAST * SPARE * RATE))) == TakeOver()
-    assert isinstance(ROAD.next(standing(BEGUN, int(LAST * SPARE * RATE) + 1)), Advance)
+    assert isinstance(ROAD.next(standing(BEGUN, int(LAST * SPARE * RATE) + 2)), Advance)
 
 
 def test_the_switch_waits_for_its_time_even_if_nothing_is_left() -> None:
@@ -59,7 +60,7 @@ def test_a_step_takes_what_is_left_at_the_pace_of_the_last_one() -> None:
     [
         pytest.param(0.0, 0.5, STRETCH - 0.5, id="right after a batch, all that the next one leaves"),
         pytest.param(0.3, 0.5, STRETCH - 0.8, id="later, less"),
-        pytest.param(0.5, 0.5, 0.0, id="shortly before the next batch, nothing"),
+        pytest.param(0.4, 0.5, 0.0, id="shortly before the next batch, nothing"),
         pytest.param(0.0, 1.0, STRETCH - 1.0, id="without a pause, what the gap may grow by"),
         pytest.param(0.0, 1.5, LEAST_SHARE, id="with batches that take longer than that, a little"),
     ],
@@ -82,8 +83,8 @@ def test_what_the_last_batch_brought_is_taken_over_however_long_that_takes() -> 
 
 def test_one_step_before_a_batch() -> None:
     """Was: what a step had been quicker than expected by was made up for at once, by a step of a few rows."""
-    assert isinstance(ROAD.next(standing(BEGUN, 100_000, taken=200)), Wait)
-    assert isinstance(ROAD.next(standing(BEGUN, 100_000, taken=100)), Advance), "most of it is still to be taken"
+    assert isinstance(ROAD.next(standing(BEGUN, 100_000, taken=int(WORTH * SPARE * RATE) + 1)), Wait)
+    assert isinstance(ROAD.next(standing(BEGUN, 100_000, taken=50)), Advance), "most of it is still to be taken"
 
 
 def test_more_is_taken_in_than_comes() -> None:
