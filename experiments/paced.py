@@ -228,10 +228,18 @@ class PacedRun:
         """Run for `pace.seconds`, or for as long as somebody asks for more."""
         pace = self._pace
         while self.now < pace.seconds:
-            self._clock.sleep(self._begun + pace.batch_seconds - self.now)
+            due = self._begun + pace.batch_seconds
+            self._go_on_until(due)
+            self._clock.sleep(due - self.now)
             ended = min(self.now, self._begun + CAP * pace.batch_seconds)
             ended = max(ended, self._begun + pace.batch_seconds)  # a clock may wake us a little early
             yield self._run_batch(ended)
+
+    def _go_on_until(self, due: float) -> None:
+        """Take steps to another plan while there is nothing to read, as both runtimes do."""
+        self._called = self.now
+        while self.migrating and self.now < due and self._run.driver.run_idle():
+            pass
 
     def migrate(self, plan: str, by: str) -> None:
         """Go over to another plan, or set out for it."""
@@ -253,7 +261,8 @@ class PacedRun:
             name: SourceBatch([batch.slice(self._taken[name], until[name] - self._taken[name])])
             for name, batch in self._rows.items()
         }
-        self._called = self.now
+        if self._asked is None or self.migrating:  # else it ended before, and is told now
+            self._called = self.now
         cpu, wall = time.process_time(), time.perf_counter()
         manifest = self._run.driver.run_batch(pulled)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
@@ -293,7 +302,7 @@ class PacedRun:
             self._stepped = progress["seconds"]
 
     def _note(self, decision: Mapping[str, Any]) -> None:
-        """A change begins, or ends: before the batch that the driver was called for."""
+        """A change begins, or ends: in what the driver was called for last."""
         if decision["decision"] == BeginMigration.__name__ and self._asked is None:
             self._asked = (self._called, self._begun)
         elif decision["decision"] == ChangePlan.__name__ and not self._is_known(decision):
