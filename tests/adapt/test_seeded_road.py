@@ -12,7 +12,7 @@ from watersmeet.adapt.policies.migrate.seeded import (
     IDLE_SECONDS,
     LAST,
     LEAST_SECONDS,
-    LEAST_SHARE,
+    SHARE,
     STRETCH,
     WORTH,
     Seeded,
@@ -23,7 +23,7 @@ NOW = 9
 BEGUN = Warming("seeded", start=NOW)
 ROAD = Seeded()
 RATE = 1000.0
-SPARE = STRETCH - 1.0  # seconds, where batches of a second follow each other without a pause
+SPARE = SHARE  # seconds, where batches of a second follow each other without a pause
 
 
 def standing(seen: Warming, old: int, new: int = 0, **more: object) -> Standing:
@@ -61,8 +61,7 @@ def test_a_step_takes_what_is_left_at_the_pace_of_the_last_one() -> None:
         pytest.param(0.0, 0.5, STRETCH - 0.5, id="right after a batch, all that the next one leaves"),
         pytest.param(0.3, 0.5, STRETCH - 0.8, id="later, less"),
         pytest.param(0.4, 0.5, 0.0, id="shortly before the next batch, nothing"),
-        pytest.param(0.0, 1.0, STRETCH - 1.0, id="without a pause, what the gap may grow by"),
-        pytest.param(0.0, 1.5, LEAST_SHARE, id="with batches that take longer than that, a little"),
+        pytest.param(0.0, 1.0, SHARE, id="without a pause, a share of a batch"),
     ],
 )
 def test_results_of_the_next_batch_are_in_time(since: float, batch: float, seconds: float) -> None:

@@ -38,10 +38,10 @@ from watersmeet.state.manifest import Warming
 STRETCH = 1.25
 IDLE_SECONDS = 1.0  # that a step may take where rows have not come when they usually do
 LEAST_SECONDS = 0.05  # that it may take there
-LEAST_SHARE = 0.1  # of what is usual, where batches take longer than that leaves
+SHARE = 0.4  # of the time of a batch that a step may take at least, where batches leave no time between them
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
 WORTH = 0.5  # of what a step may take at most, below which it is not worth its while
-LAST = 0.25  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
+LAST = 0.5  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
 FINEST = FULL // 512  # stretches of the hash that a step goes on by, at least: groups are hardly smaller
 
 
@@ -96,5 +96,5 @@ def _seconds(standing: Standing) -> float:
     usual, since = standing.usual_seconds, standing.since_seconds
     if standing.silent_seconds is not None and since > STRETCH * usual:
         return max(LEAST_SECONDS, min(IDLE_SECONDS, standing.silent_seconds))
-    whole = max(LEAST_SHARE * usual, STRETCH * usual - standing.batch_seconds)
+    whole = max(SHARE * standing.batch_seconds, STRETCH * usual - standing.batch_seconds)
     return whole - since if since <= (1 - WORTH) * whole else 0.0
