@@ -43,7 +43,7 @@ def test_what_fits_into_one_step_is_taken_over() -> None:
 
 def test_the_switch_waits_for_its_time_even_if_nothing_is_left() -> None:
     over = replace(BEGUN, start=NOW, done=NOW, cursor=FULL)
-    assert isinstance(ROAD.next(standing(over, 0, since_seconds=SPARE)), Wait)
+    assert isinstance(ROAD.next(standing(over, 0, since_seconds=1.0, silent_seconds=0.0)), Wait)
     assert ROAD.next(standing(over, 0)) == TakeOver()
 
 
@@ -56,20 +56,22 @@ def test_a_step_takes_what_is_left_at_the_pace_of_the_last_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("since", "batch", "seconds"),
+    ("since", "batch", "seconds", "before_a_batch"),
     [
-        pytest.param(0.0, 0.5, STRETCH - 0.5, id="right after a batch, all that the next one leaves"),
-        pytest.param(0.3, 0.5, STRETCH - 0.8, id="later, less"),
-        pytest.param(0.4, 0.5, 0.0, id="shortly before the next batch, nothing"),
-        pytest.param(0.0, 1.0, SHARE, id="without a pause, a share of a batch"),
+        pytest.param(0.0, 0.5, STRETCH - 0.5, STRETCH - 0.5, id="right after a batch, all that the next one leaves"),
+        pytest.param(0.3, 0.5, STRETCH - 0.8, STRETCH - 0.8, id="later, less"),
+        pytest.param(0.6, 0.5, 0.0, 0.5 * SHARE, id="shortly before the next batch, nothing, or a share of it"),
+        pytest.param(0.0, 1.0, STRETCH - 1.0, SHARE, id="without a pause, a share of a batch"),
     ],
 )
-def test_results_of_the_next_batch_are_in_time(since: float, batch: float, seconds: float) -> None:
-    for silent in (None, 0.0):
+def test_results_of_the_next_batch_are_in_time(
+    since: float, batch: float, seconds: float, before_a_batch: float
+) -> None:
+    for silent, expected in ((0.0, seconds), (None, before_a_batch)):
         now = standing(BEGUN, 1_000_000, since_seconds=since, batch_seconds=batch, silent_seconds=silent)
         step = ROAD.next(replace(now, rows_a_second=100_000.0))
-        if seconds:
-            assert width(step) == pytest.approx(seconds / 10, abs=0.002)
+        if expected:
+            assert width(step) == pytest.approx(expected / 10, abs=0.002)
         else:
             assert step == Wait("its share of the time")
 

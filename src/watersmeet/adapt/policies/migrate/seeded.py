@@ -38,7 +38,7 @@ from watersmeet.state.manifest import Warming
 STRETCH = 1.25
 IDLE_SECONDS = 1.0  # that a step may take where rows have not come when they usually do
 LEAST_SECONDS = 0.05  # that it may take there
-SHARE = 0.4  # of the time of a batch that a step may take at least, where batches leave no time between them
+SHARE = 0.4  # of the time of a batch that a step right before one may take, where batches leave no time between them
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
 WORTH = 0.5  # of what a step may take at most, below which it is not worth its while
 LAST = 0.5  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
@@ -94,7 +94,9 @@ def _rows_allowed(standing: Standing) -> int:
 def _seconds(standing: Standing) -> float:
     """How long a step may take, so that results of the next batch are in time; 0: too short to be worth its while."""
     usual, since = standing.usual_seconds, standing.since_seconds
-    if standing.silent_seconds is not None and since > STRETCH * usual:
+    whole = STRETCH * usual - standing.batch_seconds
+    if standing.silent_seconds is None:
+        return max(SHARE * standing.batch_seconds, whole - since)
+    if since > STRETCH * usual:
         return max(LEAST_SECONDS, min(IDLE_SECONDS, standing.silent_seconds))
-    whole = max(SHARE * standing.batch_seconds, STRETCH * usual - standing.batch_seconds)
     return whole - since if since <= (1 - WORTH) * whole else 0.0
