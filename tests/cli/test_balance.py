@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
 
-from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
+from judged_jobs import (
+    SECOND,
+    JoinCase,
+    JudgedJob,
+    check_answer,
+    decisions,
+    draw_streams,
+    duckdb_answer,
+    write_streams,
+)
 from watersmeet.adapt.policies.balance import relocation, time_of_slots
 
 CASE = JoinCase(
@@ -44,14 +52,8 @@ def write_job(home: Path, adapt: str, run: str = "") -> JudgedJob:
     return JudgedJob.write(home, CASE, f"groups = {GROUPS}\n{run}", f'plan = "((A B) C)"\n{adapt}\n{force}')
 
 
-def decisions(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [entry for event in events for entry in event.get("decisions", ()) if entry["decision"] == kind]
-
-
 def check(job: JudgedJob) -> None:
-    assert EXPECTED.total() > 100
-    assert not difference(job.answer(), EXPECTED)
-    assert job.late() == late_rows(CASE, STREAMS)
+    check_answer(job, CASE, STREAMS, EXPECTED)
 
 
 @pytest.mark.parametrize("run", ["", "slot_memory = 60_000", "memory = 100_000"], ids=["no limit", "by slot", "in all"])
