@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from unittest import mock
 
@@ -46,10 +46,12 @@ def small_loads() -> Iterator[None]:
         yield
 
 
-def write_job(home: Path, adapt: str, run: str = "") -> JudgedJob:
+def write_job(
+    home: Path, adapt: str, run: str = "", plan: str = "((A B) C)", moves: Sequence[str] = CROWDED
+) -> JudgedJob:
     write_streams(CASE, STREAMS, home / "in")
-    force = f"[[adapt.force]]\nat_batch = 1\nmove = {json.dumps(CROWDED)}\n"
-    return JudgedJob.write(home, CASE, f"groups = {GROUPS}\n{run}", f'plan = "((A B) C)"\n{adapt}\n{force}')
+    force = f"[[adapt.force]]\nat_batch = 1\nmove = {json.dumps(moves)}\n"
+    return JudgedJob.write(home, CASE, f"groups = {GROUPS}\n{run}", f'plan = "{plan}"\n{adapt}\n{force}')
 
 
 def check(job: JudgedJob) -> None:
@@ -77,6 +79,18 @@ def test_a_crowded_slot_is_relieved(tmp_path: Path, policy: str, run: str) -> No
         last = [event for event in events if event["event"] == "batch"][-1]
         held = sorted(slot["active_bytes"] for slot in last["slots"])
         assert held[0] >= 0.6 * held[1], "about level"
+    check(job)
+
+
+def test_a_routed_join_is_relieved_by_time(tmp_path: Path) -> None:
+    """All of it is with slot 0, which slot 1 waits for; a batch has some rows of each group."""
+    job = write_job(tmp_path, 'balance = "time"\nbalance_every = 3', plan="(A B C)", moves=["J1:*->0"])
+    events = job.finish()
+    moves = [entry for entry in decisions(events, "MoveGroups") if entry["reason"] != "forced"]
+    assert moves
+    assert {name for entry in moves for name, _, _ in entry["moves"]} <= {"k0", "k1"}
+    last = [event for event in events if event["event"] == "batch"][-1]
+    assert all(slot["rows_in"] for slot in last["slots"])
     check(job)
 
 

@@ -33,7 +33,7 @@ class CutGroup:
     reason: str
 
 
-Move = tuple[OperatorName, int, int]  # a group of an operator, and the slot that it goes to
+Move = tuple[OperatorName | Partitioning, int, int]  # a group of an operator or partitioning, and the slot it goes to
 
 
 @dataclass(frozen=True)

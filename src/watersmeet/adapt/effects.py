@@ -66,8 +66,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
     something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
     After cuts, and before all else, comes a change of the plan, the first that was asked for. Of several numbers of
-    slots the first holds; groups are moved among those. Where groups are spilled, a policy does not move any: it goes
-    by what there was before.
+    slots the first holds; groups are moved among those. Where groups are spilled, or slots come and go, a policy does
+    not move any: it goes by what there was before, and is asked again.
     """
     decisions = list(decisions)
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
@@ -85,6 +85,7 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
         else:
             others.append(decision)
     whole = {key for key, decision in merged.items() if decision.with_live}
+    rescaled = any(isinstance(decision, Rescale) for decision in others)
     closing = bool(whole) or any(isinstance(decision, (SpillGroups, CloseLive)) for decision in others)
     taken: defaultdict[OperatorName, tuple[GroupRange, ...]] = defaultdict(tuple)
     for operator, group in merged:
@@ -101,7 +102,7 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             if not within:
                 continue
             decision = replace(decision, within=within)
-        if isinstance(decision, MoveGroups) and decision.figures and closing:
+        if isinstance(decision, MoveGroups) and decision.figures and (closing or rescaled):
             continue
         if isinstance(decision, UniteParts) and closing and decision.generation == LIVE:
             continue
@@ -172,9 +173,9 @@ def effects_of(
 def move(moves: Iterable[Move], plan: PhysicalPlan, placement: Placement) -> Placement:
     """With groups where they are to go, as far as these and their slots are there."""
     wanted: dict[Partitioning, dict[int, int]] = {}
-    for operator, group, slot in moves:
-        partitioning = plan.operators[operator].partitioning
-        if group < placement.of(partitioning).groups and slot < placement.slots:
+    for name, group, slot in moves:
+        partitioning = plan.placed_on(name)
+        if partitioning and group < placement.of(partitioning).groups and slot < placement.slots:
             wanted.setdefault(partitioning, {})[group] = slot
     for partitioning, owners in wanted.items():
         placement = placement.move(partitioning, owners)

@@ -13,8 +13,9 @@ from typing import ClassVar
 
 from watersmeet.adapt.decisions import CutGroup, Decision, ReviewMoves
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.policies.balance import BALANCE_POLICIES
+from watersmeet.adapt.policies.balance import BALANCE_POLICIES, TIME
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot
+from watersmeet.adapt.policies.balance.routed import with_routed
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.slot_figures import SlotFigures
@@ -29,7 +30,7 @@ class BalanceSlots:
     slot_bytes: int | None  # of each
 
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY, Signal.GENERATIONS})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY, Signal.GENERATIONS, Signal.PARTS})
 
     @classmethod
     def of(cls, settings: MemorySettings) -> BalanceSlots:
@@ -52,7 +53,9 @@ class BalanceSlots:
 
     def view(self, outlook: Outlook) -> BalanceView:
         placement = outlook.placement
-        pieces = tuple(_pieces(outlook))
+        held = _pieces(outlook)
+        # Memory is levelled by spills too, and routed joins cannot be spilled.
+        pieces = tuple(with_routed(held, outlook) if self.settings.policy == TIME else held.values())
         figures = [*outlook.learned.slots, *[SlotFigures()] * placement.slots][: placement.slots]
         weights = [*self.settings.weights, *[1.0] * placement.slots][: placement.slots]
         slots = tuple(
@@ -90,7 +93,7 @@ def _last_change(outlook: Outlook) -> float:
     return float(max(made, default=-math.inf))
 
 
-def _pieces(outlook: Outlook) -> Iterator[Piece]:
+def _pieces(outlook: Outlook) -> dict[tuple[Partitioning, int], Piece]:
     """Groups with rows, or with closed generations, of each partitioning."""
     held: dict[tuple[Partitioning, int], Piece] = {}
     ledgers = outlook.ledgers
@@ -108,7 +111,7 @@ def _pieces(outlook: Outlook) -> Iterator[Piece]:
             known.cold or bool(ledgers[group.operator].closed_groups[group.group]),
             max(known.keys, group.unique),
         )
-    yield from held.values()
+    return held
 
 
 def _review(outlook: Outlook, view: BalanceView) -> Iterator[ReviewMoves]:

@@ -15,7 +15,9 @@ from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted
 from watersmeet.adapt.policies.balance.relocation import relocate
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
 
-__all__ = ["BALANCE_POLICIES", "BalancePolicy"]
+__all__ = ["BALANCE_POLICIES", "TIME", "BalancePolicy"]
+
+TIME = "time"
 
 BalancePolicy = Callable[[BalanceView, float], MoveGroups | SpillGroups | CutWanted | None]
 
@@ -23,5 +25,5 @@ BALANCE_POLICIES: tuple[tuple[str, BalancePolicy], ...] = (
     ("relocate", relocate),
     ("lazy-disk", lazy_disk),
     ("active-disk", active_disk),
-    ("time", level_seconds),
+    (TIME, level_seconds),
 )
