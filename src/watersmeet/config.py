@@ -34,9 +34,11 @@ from watersmeet.adapt.settings import (
     MERGE_POLICIES,
     OFF,
     REPLAN,
+    SCALE,
     BalanceSettings,
     MemorySettings,
     ReplanSettings,
+    ScaleSettings,
 )
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema
@@ -129,6 +131,7 @@ class AdaptConfig:
     force: tuple[ForcedStep, ...] = ()
     replan: ReplanSettings = ReplanSettings(AUTO)  # noqa: RUF009 - frozen
     balance: BalanceSettings = BalanceSettings()  # noqa: RUF009 - frozen
+    scale: ScaleSettings = ScaleSettings()  # noqa: RUF009 - frozen
 
     def memory(
         self, budget_bytes: int | None, slot_bytes: int | None = None, weights: tuple[float, ...] = ()
@@ -144,6 +147,7 @@ class AdaptConfig:
             self.replan.for_plan(self.plan),
             replace(self.balance, weights=weights),
             slot_bytes,
+            self.scale,
         )
 
 
@@ -176,7 +180,8 @@ class Job:
 
     @property
     def memory(self) -> MemorySettings:
-        return self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights)
+        settings = self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights)
+        return replace(settings, scale=settings.scale.following(self.run.trigger, self.run.slots))
 
 
 def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
@@ -287,6 +292,7 @@ def _read_job(data: dict[str, Any], origin: str) -> Job:
         stats=_read_stats(Section("stats", top.table("stats"))),
     )
     _check_folders(job)
+    job.memory  # noqa: B018 - checks itself
     job.streams()  # a stream checks its event-time column when it is made
     return job
 
@@ -488,6 +494,7 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
         force=tuple(parse_step(entry) for entry in _steps(section)),
         replan=_read_replan(section),
         balance=_read_balance(section),
+        scale=_read_scale(section),
     )
     adapt.memory(None)  # checks itself
     return adapt
@@ -500,6 +507,26 @@ def _read_balance(section: Section) -> BalanceSettings:
         threshold=BalanceSettings.threshold if threshold is None else float(threshold),
         every=BalanceSettings.every if every is None else every,
     )
+
+
+def _read_scale(section: Section) -> ScaleSettings:
+    seconds, bounds = section.get("scale_seconds", (int, float)), section.get("scale_slots", (list,))
+    given = [ScaleSettings.least, ScaleSettings.most] if bounds is None else bounds
+    return ScaleSettings(
+        section.choice("scale", SCALE, ScaleSettings.policy),
+        *check_scale_slots(given),
+        None if seconds is None else float(seconds),
+    )
+
+
+def check_scale_slots(given: Sequence[Any]) -> tuple[int, int]:
+    """The fewest and the most slots, as users write them."""
+    if len(given) != 2 or not all(isinstance(entry, int) and not isinstance(entry, bool) for entry in given):
+        raise JobError(
+            f'"scale_slots" is {list(given)!r}',
+            detail="It is a list of two numbers, the fewest and the most slots, such as [1, 8].",
+        )
+    return given[0], given[1]
 
 
 def _read_replan(section: Section) -> ReplanSettings:

@@ -43,6 +43,7 @@ def test_on_a_running_query_and_over_restarts(tmp_path: Path, spark: Any) -> Non
         "slots": 2,
         "before_batch": 0,
         "reason": "asked for by hand",
+        "figures": {},
     }
     for batch, slots in enumerate((4, 1)):
         threads = [threading.Thread(target=run.rescale, args=(slots,)) for _ in range(2)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,11 +27,13 @@ from watersmeet.adapt.decisions import (
     Rescale,
     ReviewMoves,
     ReviewPlan,
+    ReviewRescale,
     SpillGroups,
     UniteParts,
     Work,
     to_json,
 )
+from watersmeet.adapt.policies.scale.seconds import SERIES
 from watersmeet.model.ids import LIVE, GroupKey, OperatorName, Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, subtract_ranges, union_ranges
@@ -76,11 +79,13 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
         return [changes[0]]
     merged: dict[GroupKey, MergeGroup] = {}
     others: list[Decision] = []
+    # What came of the last number of slots is told before there is another.
+    others += [decision for decision in decisions if isinstance(decision, ReviewRescale)]
     others += [decision for decision in decisions if isinstance(decision, Rescale)][:1]
     for decision in decisions:
         if isinstance(decision, MergeGroup):
             merged.setdefault((decision.operator, decision.group), decision)
-        elif isinstance(decision, Rescale):
+        elif isinstance(decision, (Rescale, ReviewRescale)):
             continue
         else:
             others.append(decision)
@@ -125,6 +130,9 @@ def effects_of(
         match decision:
             case Rescale(slots=slots):
                 placement = placement.rescale(slots)
+                learned = _rescaled(learned, decision)
+            case ReviewRescale(figures=figures):
+                learned = replace(learned, scaled=_reviewed(figures, decision.no_use))
             case MoveGroups(moves, batch):
                 placement = move(moves, plan, placement)
                 learned = replace(learned, moved={"batch": batch, **decision.figures})
@@ -162,12 +170,27 @@ def effects_of(
         if isinstance(decision, SHOWN) and (closed or not isinstance(decision, SpillGroups))
     ]
     updates += [RecordDecision(entry) for entry in shown]
-    if any(isinstance(decision, (ExpectResults, MoveGroups, ReviewMoves)) for decision in decisions):
+    taught = (ExpectResults, MoveGroups, ReviewMoves, Rescale, ReviewRescale)
+    if any(isinstance(decision, taught) for decision in decisions):
         updates.append(Learn(learned))
     updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
     looked = any(isinstance(decision, LookAtPlan) for decision in decisions)
     return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown), learned if looked else None)
+
+
+def _rescaled(learned: Learned, decision: Rescale) -> Learned:
+    """What batches took with other slots is no trend of these. What is known to be of no use stays known."""
+    kept = {name: value for name, value in (learned.scaled or {}).items() if name.startswith("no_use")}
+    told = {"batch": decision.before_batch, "from_slots": decision.from_slots, "slots": decision.slots}
+    recent = {name: series for name, series in learned.recent.items() if name not in SERIES}
+    return replace(learned, recent=recent, scaled={**kept, **told, **decision.figures})
+
+
+def _reviewed(figures: Mapping[str, Any], no_use: bool) -> dict[str, Any]:
+    """What is still to be known of a change of slots once it has been told how it turned out."""
+    kept = {name: figures[name] for name in ("batch", "no_use", "no_use_rows") if name in figures}
+    return {**kept, **({"no_use": figures["from_slots"] + 1, "no_use_rows": figures["rows"]} if no_use else {})}
 
 
 def move(moves: Iterable[Move], plan: PhysicalPlan, placement: Placement) -> Placement:

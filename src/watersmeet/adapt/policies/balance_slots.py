@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CutGroup, Decision, ReviewMoves
+from watersmeet.adapt.decisions import CutGroup, Decision, Rescale, ReviewMoves
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES, TIME
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot
@@ -86,8 +86,9 @@ class BalanceSlots:
 
 
 def _last_change(outlook: Outlook) -> float:
-    """The batch before which groups were last moved or cut: what slots take since then is not known yet."""
-    made = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] == CutGroup.__name__]
+    """The batch before which groups were last moved or cut, or slots came: what these take is not known yet."""
+    kinds = (CutGroup.__name__, Rescale.__name__)
+    made = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] in kinds]
     moved = outlook.learned.moved
     made += [] if moved is None else [moved["batch"]]
     return float(max(made, default=-math.inf))
