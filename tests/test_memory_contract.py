@@ -259,7 +259,7 @@ def test_any_balance_gives_the_same_answer(
         mock.patch.object(relocation, "LEAST_BYTES", 1),
         mock.patch.object(relocation, "LEAST_SHARE", 0.0),
         mock.patch.object(time_of_slots, "LEAST_SECONDS", 0.0),
-        mock.patch("watersmeet.api.BalanceSettings", lambda policy: BalanceSettings(policy, every=1)),
+        mock.patch("watersmeet.api.BalanceSettings", lambda policy, **more: BalanceSettings(policy, every=1, **more)),
     ):
         options = {"memory": budget, "slot_memory": slot_budget, "balance": policy}
         rows, _ = run_events(case, **{name: value for name, value in options.items() if value is not None})

@@ -134,7 +134,11 @@ class AdaptConfig:
     scale: ScaleSettings = ScaleSettings()  # noqa: RUF009 - frozen
 
     def memory(
-        self, budget_bytes: int | None, slot_bytes: int | None = None, weights: tuple[float, ...] = ()
+        self,
+        budget_bytes: int | None,
+        slot_bytes: int | None = None,
+        weights: tuple[float, ...] = (),
+        by_cpu: bool = False,
     ) -> MemorySettings:
         return MemorySettings(
             budget_bytes,
@@ -145,7 +149,7 @@ class AdaptConfig:
             self.smoothing,
             self.force,
             self.replan.for_plan(self.plan),
-            replace(self.balance, weights=weights),
+            replace(self.balance, weights=weights, by_cpu=by_cpu),
             slot_bytes,
             self.scale,
         )
@@ -180,7 +184,8 @@ class Job:
 
     @property
     def memory(self) -> MemorySettings:
-        settings = self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights)
+        threads = self.run.runtime == "local"
+        settings = self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights, by_cpu=threads)
         return replace(settings, scale=settings.scale.following(self.run.trigger, self.run.slots))
 
 

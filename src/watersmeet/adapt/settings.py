@@ -69,6 +69,7 @@ class BalanceSettings:
     threshold: float = 0.8  # of the most loaded slot: what the least loaded one has at least
     every: int = 5  # batches
     weights: tuple[float, ...] = ()  # the strength of each slot; empty: as it is seen
+    by_cpu: bool = False  # what a slot takes is its CPU time: slots are threads, and wait for each other
 
     def __post_init__(self) -> None:
         if self.policy not in BALANCE:

@@ -62,7 +62,7 @@ class BalanceSlots:
             Slot(
                 number=slot,
                 bytes=sum(piece.bytes for piece in pieces if piece.slot == slot),
-                seconds=figures[slot].seconds,
+                seconds=figures[slot].cpu_seconds if self.settings.by_cpu else figures[slot].seconds,
                 output=sum(piece.output for piece in pieces if piece.slot == slot),
                 groups=sum(piece.slot == slot for piece in pieces),
                 weight=weights[slot],
