@@ -47,6 +47,7 @@ from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slot
 from watersmeet.model.quantities import microseconds, parse_bytes, parse_cores, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream, parse_max_ahead
+from watersmeet.optimize.allocate import WAYS
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.references import refuse_secret_on_command_line, resolve
@@ -511,6 +512,7 @@ def _read_balance(section: Section) -> BalanceSettings:
         policy=section.choice("balance", BALANCE, BalanceSettings.policy),
         threshold=BalanceSettings.threshold if threshold is None else float(threshold),
         every=BalanceSettings.every if every is None else every,
+        allocate=section.choice("allocate", WAYS, BalanceSettings.allocate),
     )
 
 

@@ -12,6 +12,7 @@ from watersmeet.adapt.policies.migrate import AUTO, find_road
 from watersmeet.adapt.policies.spill import SPILL_POLICIES, find_spill_policy
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.smoothing import SMOOTHINGS, find_smoothing
+from watersmeet.optimize.allocate import SPREAD, check_way
 
 OFF = "off"
 MERGE_POLICIES = ("state-manager", OFF)
@@ -69,6 +70,7 @@ class BalanceSettings:
     threshold: float = 0.8  # of the most loaded slot: what the least loaded one has at least
     every: int = 5  # batches
     weights: tuple[float, ...] = ()  # the strength of each slot; empty: as it is seen
+    allocate: str = SPREAD  # where operators run when they begin (`optimize/allocate.py`)
     by_cpu: bool = False  # what a slot takes is its CPU time: slots are threads, and wait for each other
 
     def __post_init__(self) -> None:
@@ -78,6 +80,7 @@ class BalanceSettings:
                 detail=f"There are {', '.join(BALANCE)}.",
                 hint=did_you_mean(self.policy, BALANCE),
             )
+        check_way(self.allocate)
         if not 0 < self.threshold < 1:
             raise JobError(
                 f'"balance_threshold" is {self.threshold:g}',

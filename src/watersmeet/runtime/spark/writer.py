@@ -311,6 +311,7 @@ class StreamWriter:
             self._share("balanceThreshold", given.threshold),
             self._whole("balanceEvery", given.every),
             self._weights(),
+            options.get("allocate", given.allocate),
         )
 
     def _scale(self) -> ScaleSettings:
