@@ -298,7 +298,6 @@ def _read_job(data: dict[str, Any], origin: str) -> Job:
         stats=_read_stats(Section("stats", top.table("stats"))),
     )
     _check_folders(job)
-    job.memory  # noqa: B018 - checks itself
     job.streams()  # a stream checks its event-time column when it is made
     return job
 

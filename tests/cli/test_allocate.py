@@ -74,6 +74,22 @@ def test_a_restart_keeps_what_there_is_and_a_new_plan_places_what_is_new(tmp_pat
     check_answer(job, CASE, STREAMS, EXPECTED)
 
 
+def test_a_new_plan_places_keys_that_are_new(tmp_path: Path) -> None:
+    """A and B are joined on two columns once they are joined by themselves."""
+    case = JoinCase(
+        {"A": ("x", "y"), "B": ("x", "y"), "C": ("y",)}, "A.x = B.x AND A.y = B.y AND B.y = C.y", 4 * SECOND
+    )
+    streams = draw_streams(case, BATCHES, 30, 3, seed=5)
+    write_streams(case, streams, tmp_path / "in")
+    change = '[[adapt.force]]\nat_batch = 4\nplan = "((A B) C)"\nby = "moving-state"'
+    adapt = f'plan = "(A B C)"\nallocate = "fewest"\n{change}'
+    job = JudgedJob.write(tmp_path, case, "groups = 8", adapt, "rates = { A = 1000 }")
+    job.finish()
+    owners = job.state()["placement"]["owners"]
+    assert {name: set(placed) for name, placed in owners.items()} == {"k1": {0}, "k0+k1": {0}}
+    check_answer(job, case, streams, duckdb_answer(case, streams))
+
+
 def test_an_unknown_way(tmp_path: Path) -> None:
     code, _, err = write_job(tmp_path, "evenly").call("run", "job.toml")
     assert code == 2

@@ -363,8 +363,8 @@ class Driver(Generic[SourceT]):
             road = find_road(told["by"])
             model = figures.get("price_by_model", road.price(told["rows"], None, 0.0))
             roads = learn_road(roads, road.name, model, seconds)
-        # What came before under the former plan is no trend of this one.
-        self._learned = replace(self._learned, expected=None, review=review, roads=roads, recent={})
+        # What came before under the former plan is no trend of this one, and says nothing of its slots.
+        self._learned = replace(self._learned, expected=None, review=review, roads=roads, recent={}, scaled=None)
         self.plan = plan
         self.controller = self.controller.follow(plan)
 

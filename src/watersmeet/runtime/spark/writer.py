@@ -319,7 +319,9 @@ class StreamWriter:
         given, options = self._adapt.scale, self._options
         words = options.get("scaleSlots", f"{given.least}, {given.most}").split(",")
         bounds = check_scale_slots([int(word) if word.strip().isdigit() else word.strip() for word in words])
-        seconds = self._share("scaleSeconds", given.seconds or 0.0) if "scaleSeconds" in options else given.seconds
+        seconds = given.seconds
+        if "scaleSeconds" in options:
+            seconds = self._number("scaleSeconds", 0.0, "It is the time that a batch may take, in seconds.")
         settings = ScaleSettings(options.get("scale", given.policy), *bounds, seconds)
         interval = self._trigger.get("processingTime")
         every = None if interval is None else parse_duration(str(interval), "processingTime")
@@ -349,11 +351,14 @@ class StreamWriter:
         return settings.for_plan(options.get("plan", self._adapt.plan))
 
     def _share(self, name: str, default: float) -> float:
+        return self._number(name, default, "It is a share: from 0 to 1.")
+
+    def _number(self, name: str, default: float, detail: str) -> float:
         text = self._options.get(name, str(default))
         try:
             return float(text)
         except ValueError:
-            raise JobError(f'{name} "{text}" is not a number', detail="It is a share: from 0 to 1.") from None
+            raise JobError(f'{name} "{text}" is not a number', detail=detail) from None
 
     def _wanted(self, plan: PhysicalPlan, late: str | None) -> dict[str, tuple[str, ...]]:
         """The columns to read of each stream: those that the query needs, or all if late rows are kept."""
