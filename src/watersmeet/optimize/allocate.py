@@ -109,11 +109,12 @@ def _pour(loads: Loads, held: list[float], limits: Sequence[float]) -> dict[Part
         parts[name] = []
         for slot in order:
             taken = min(load, max(0.0, limits[slot] - held[slot]))
-            if taken > 0 or (slot == order[-1] and load > 0):
+            if taken > 0:
                 parts[name].append((slot, taken))
                 held[slot] += taken
                 load -= taken
-        parts[name] = parts[name] or [(order[0], 1.0)]  # one that takes nothing
+        if not parts[name]:  # it takes nothing, or what was placed before leaves no room
+            parts[name] = [(max(order, key=lambda slot: limits[slot] - held[slot]), 1.0)]
     return parts
 
 

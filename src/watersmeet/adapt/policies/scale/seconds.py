@@ -58,10 +58,14 @@ class Load:
     def cpu(self) -> float:
         return median(self.work[-FEWEST:])
 
-    def expected(self, slots: int, batches: int = FEWEST) -> float:
-        """The seconds of a batch with other slots: of the middle one of the last."""
-        pairs = zip(self.batches[-batches:], self.work[-batches:], strict=True)
-        return median(took - work + work * self.slots / slots for took, work in pairs)
+    def each(self, slots: int) -> list[float]:
+        """The seconds of each batch with other slots."""
+        pairs = zip(self.batches, self.work, strict=True)
+        return [took - work + work * self.slots / slots for took, work in pairs]
+
+    def expected(self, slots: int) -> float:
+        """Of the middle one of the last."""
+        return median(self.each(slots)[-FEWEST:])
 
 
 @dataclass(frozen=True)
@@ -129,15 +133,10 @@ def _fewer(load: Load, bounds: Bounds) -> Wanted | None:
     if len(last) < ENOUGH or _falls(last[::-1]):
         return None
     for slots in range(bounds.least, load.slots):
-        then = [Load(load.slots, (took,), (work,), ()).expected(slots) for took, work in _pairs(load)]
-        if max(then) <= LOW * bounds.seconds:
+        if max(load.each(slots)[-ENOUGH:]) <= LOW * bounds.seconds:
             why = f"a batch takes {load.seconds:.3g} s, and may take {bounds.seconds:.3g} s"
             return _wanted(load, slots, f"{why}: these are enough")
     return None
-
-
-def _pairs(load: Load) -> zip[tuple[float, float]]:
-    return zip(load.batches[-ENOUGH:], load.work[-ENOUGH:], strict=True)
 
 
 def _falls(series: Sequence[float]) -> bool:
