@@ -321,3 +321,11 @@ def test_one_key_under_two_names_is_moved_once() -> None:
     step = ForcedStep(1, move=((L1, (3, 4), 1), (Label("k0"), None, 0)))
     with pytest.raises(JobError, match='moves "k0:3" to slot 0 and to slot 1'):
         check_steps(MemorySettings(forced=(step,)), PLAN, manifest_of(PLAN))
+
+
+def test_slots_that_have_gone_since_are_passed_over() -> None:
+    """A policy, or somebody by hand, has fewer than there were when the run began."""
+    step = ForcedStep(1, move=((L1, (0, 1), 1), (L2, None, 3)))
+    gone = CannotForce(1, "there are 2 slots now, the last of which is 1: J2:*->3")
+    assert forced(step) == [MoveGroups(((J1, 0, 1),), 1, "forced"), gone]
+    assert gone not in forced(step, ForcedStep(1, slots=4)), "whichever step has them come"

@@ -61,8 +61,9 @@ class ForceSteps:
             assert step.plan is not None
             yield ChangePlan(step.plan, step.by, step.at_batch, FORCED)
         if not waiting:
+            slots = next((step.slots for step in steps if step.slots is not None), outlook.placement.slots)
             for step in steps:
-                yield from _placed(step, outlook)
+                yield from _placed(step, slots, outlook)
                 yield from self._spills_and_merges(step, outlook, () if changes else step.cut)
 
     def _spills_and_merges(
@@ -95,17 +96,19 @@ def _is_there(named: LabelledGroup, outlook: Outlook) -> bool:
     return operator is not None and group < outlook.placement.of(outlook.plan.operators[operator].partitioning).groups
 
 
-def _placed(step: ForcedStep, outlook: Outlook) -> Iterator[Decision]:
-    """Other slots and owners, as far as they are not as the step has them."""
-    slots = outlook.placement.slots
-    if step.slots not in (None, slots):
-        assert step.slots is not None
-        yield Rescale(slots, step.slots, step.at_batch, FORCED)
+def _placed(step: ForcedStep, slots: int, outlook: Outlook) -> Iterator[Decision]:
+    """Other slots and owners, as far as they are not as the step has them; there are to be so many slots."""
     plan, placement = outlook.plan, outlook.placement
-    able = [move for move in step.move if _can_move(move, plan, placement)]
+    if step.slots not in (None, placement.slots):
+        assert step.slots is not None
+        yield Rescale(placement.slots, step.slots, step.at_batch, FORCED)
+    able = [move for move in step.move if _can_move(move, plan, placement) and move[2] < slots]
     moves = tuple(single for move in able for single in _single_moves(move, plan, placement))
-    if moves and (step.slots not in (None, slots) or not all(_is_owner(outlook, *move) for move in moves)):
+    if moves and (slots != placement.slots or not all(_is_owner(outlook, *move) for move in moves)):
         yield MoveGroups(moves, step.at_batch, FORCED)
+    if gone := [move for move in step.move if move[2] >= slots]:
+        titles = ", ".join(f"{_title(move)}->{move[2]}" for move in gone)
+        yield CannotForce(step.at_batch, f"there are {slots} slots now, the last of which is {slots - 1}: {titles}")
 
 
 def _is_owner(outlook: Outlook, name: OperatorName | Partitioning, group: int, slot: int) -> bool:
