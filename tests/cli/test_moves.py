@@ -117,7 +117,7 @@ def test_whole_operators_and_routed_joins(tmp_path: Path) -> None:
         tmp_path,
         step(2, move=["J1:*->1", "k2:0-3->1"]),
         step(4, slots=3, move=["k0:2->2", "k1:*->0"]),
-        step(6, plan="((A B) (C D))", move=["J3:*->2", "J1:0-6->0"]),
+        step(6, plan="((A B) (C D))", by="moving-state", move=["J3:*->2", "J1:0-6->0"]),
         step(8, plan="(A B C D)", by="moving-state", move=["J1:*->2"]),
         plan="((A B C) D)",
     )
