@@ -290,3 +290,17 @@ def difference(found: Result, expected: Result) -> str:
         return ""
     missing, extra = (expected - found).total(), (found - expected).total()
     return f"{found.total():,} of {expected.total():,} rows: {missing:,} missing, {extra:,} too many"
+
+
+def decisions(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """The decisions of a kind that events tell of."""
+    return [entry for event in events for entry in event.get("decisions", ()) if entry["decision"] == kind]
+
+
+def check_answer(job: JudgedJob, case: JoinCase, streams: Streams, expected: Result) -> None:
+    """A job that is done has delivered what it should, late rows too, and its checkpoint is whole."""
+    assert expected.total() > 100
+    assert not difference(job.answer(), expected)
+    assert job.late() == late_rows(case, streams)
+    code, out, err = job.call("state", "verify", "ck")
+    assert code == 0, out + err

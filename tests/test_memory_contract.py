@@ -114,8 +114,14 @@ class DecideAnything:
         if self.random.random() < 0.3:
             slots, before = self.random.randint(1, min(4, outlook.placement.groups)), slots
             yield Rescale(before, slots, outlook.next_batch, "drawn")
-        moves = tuple((*key, self.random.randrange(slots)) for key in self._groups(outlook))
-        yield MoveGroups(moves, outlook.next_batch, "drawn")
+        share = self.random.choice([0.1, 0.5, 1.0])
+        moves = [
+            (name, group, self.random.randrange(slots))
+            for name in dict.fromkeys(state.partitioning for state in outlook.plan.states.values())  # routed joins too
+            for group in range(outlook.placement.of(name).groups)
+            if self.random.random() < share
+        ]
+        yield MoveGroups(tuple(moves), outlook.next_batch, "drawn")
 
     def _cuts(self, outlook: Outlook) -> Iterator[CutGroup]:
         """At any hash, which may be between rows, before them or after them."""
@@ -253,7 +259,7 @@ def test_any_balance_gives_the_same_answer(
         mock.patch.object(relocation, "LEAST_BYTES", 1),
         mock.patch.object(relocation, "LEAST_SHARE", 0.0),
         mock.patch.object(time_of_slots, "LEAST_SECONDS", 0.0),
-        mock.patch("watersmeet.api.BalanceSettings", lambda policy: BalanceSettings(policy, every=1)),
+        mock.patch("watersmeet.api.BalanceSettings", lambda policy, **more: BalanceSettings(policy, every=1, **more)),
     ):
         options = {"memory": budget, "slot_memory": slot_budget, "balance": policy}
         rows, _ = run_events(case, **{name: value for name, value in options.items() if value is not None})

@@ -305,7 +305,7 @@ class LocalQuery(_Explained):
         limit = MemorySettings(
             None if memory is None else parse_bytes(memory, "memory"),
             spill,
-            balance=BalanceSettings(balance),
+            balance=BalanceSettings(balance, by_cpu=True),
             slot_bytes=None if slot_memory is None else parse_bytes(slot_memory, "slot_memory"),
         )
         limits = parse_limits(max_batch_rows, max_batch_bytes).limits

@@ -34,9 +34,11 @@ from watersmeet.adapt.settings import (
     MERGE_POLICIES,
     OFF,
     REPLAN,
+    SCALE,
     BalanceSettings,
     MemorySettings,
     ReplanSettings,
+    ScaleSettings,
 )
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema
@@ -45,6 +47,7 @@ from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slot
 from watersmeet.model.quantities import microseconds, parse_bytes, parse_cores, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
 from watersmeet.model.streams import Stream, parse_max_ahead
+from watersmeet.optimize.allocate import WAYS
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.references import refuse_secret_on_command_line, resolve
@@ -129,9 +132,14 @@ class AdaptConfig:
     force: tuple[ForcedStep, ...] = ()
     replan: ReplanSettings = ReplanSettings(AUTO)  # noqa: RUF009 - frozen
     balance: BalanceSettings = BalanceSettings()  # noqa: RUF009 - frozen
+    scale: ScaleSettings = ScaleSettings()  # noqa: RUF009 - frozen
 
     def memory(
-        self, budget_bytes: int | None, slot_bytes: int | None = None, weights: tuple[float, ...] = ()
+        self,
+        budget_bytes: int | None,
+        slot_bytes: int | None = None,
+        weights: tuple[float, ...] = (),
+        by_cpu: bool = False,
     ) -> MemorySettings:
         return MemorySettings(
             budget_bytes,
@@ -142,8 +150,9 @@ class AdaptConfig:
             self.smoothing,
             self.force,
             self.replan.for_plan(self.plan),
-            replace(self.balance, weights=weights),
+            replace(self.balance, weights=weights, by_cpu=by_cpu),
             slot_bytes,
+            self.scale,
         )
 
 
@@ -176,7 +185,9 @@ class Job:
 
     @property
     def memory(self) -> MemorySettings:
-        return self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights)
+        threads = self.run.runtime == "local"
+        settings = self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights, by_cpu=threads)
+        return replace(settings, scale=settings.scale.following(self.run.trigger, self.run.slots))
 
 
 def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
@@ -488,6 +499,7 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
         force=tuple(parse_step(entry) for entry in _steps(section)),
         replan=_read_replan(section),
         balance=_read_balance(section),
+        scale=_read_scale(section),
     )
     adapt.memory(None)  # checks itself
     return adapt
@@ -499,7 +511,28 @@ def _read_balance(section: Section) -> BalanceSettings:
         policy=section.choice("balance", BALANCE, BalanceSettings.policy),
         threshold=BalanceSettings.threshold if threshold is None else float(threshold),
         every=BalanceSettings.every if every is None else every,
+        allocate=section.choice("allocate", WAYS, BalanceSettings.allocate),
     )
+
+
+def _read_scale(section: Section) -> ScaleSettings:
+    seconds, bounds = section.get("scale_seconds", (int, float)), section.get("scale_slots", (list,))
+    given = [ScaleSettings.least, ScaleSettings.most] if bounds is None else bounds
+    return ScaleSettings(
+        section.choice("scale", SCALE, ScaleSettings.policy),
+        *check_scale_slots(given),
+        None if seconds is None else float(seconds),
+    )
+
+
+def check_scale_slots(given: Sequence[Any]) -> tuple[int, int]:
+    """The fewest and the most slots, as users write them."""
+    if len(given) != 2 or not all(isinstance(entry, int) and not isinstance(entry, bool) for entry in given):
+        raise JobError(
+            f'"scale_slots" is {list(given)!r}',
+            detail="It is a list of two numbers, the fewest and the most slots, such as [1, 8].",
+        )
+    return given[0], given[1]
 
 
 def _read_replan(section: Section) -> ReplanSettings:

@@ -16,11 +16,14 @@ from watersmeet.adapt.decisions import (
     ExpectResults,
     MergeGenerations,
     MergeGroup,
+    Move,
+    MoveGroups,
+    Rescale,
     SpillGroups,
     UniteParts,
 )
 from watersmeet.adapt.effects import Effects, effects_of, settle
-from watersmeet.model.ids import LIVE, Generation, SegmentId
+from watersmeet.model.ids import LIVE, Generation, OperatorName, Partitioning, SegmentId
 from watersmeet.model.segments import Segment
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
@@ -37,6 +40,9 @@ SAME_CUT = CutGroup(J2, 3, K0, 7 << 60, 1, "by another operator on the same key"
 SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
 TIER = MergeGenerations(J1, (Generation(1), Generation(2)), ((0, 4),), "t")
 NEWER = (Generation(3), Generation(4))
+FEWER, MORE = Rescale(2, 1, 1, "r"), Rescale(2, 3, 1, "r")
+LEVELLED = MoveGroups(((J1, 0, 1),), 1, "time: ..", {"seconds": 3.0, "seconds_expected": 2.0})
+FORCED_MOVE = MoveGroups(((J1, 0, 1),), 1, "forced")
 
 
 @pytest.mark.parametrize(
@@ -71,6 +77,8 @@ NEWER = (Generation(3), Generation(4))
         ([UNITE_LIVE, CLOSED_ONLY], [UNITE_LIVE, CLOSED_ONLY]),
         ([SPILL, CUT, WHOLE, UNITE], [CUT]),
         ([CUT, SAME_CUT, CUT_LATER], [CUT_LATER, CUT]),
+        ([LEVELLED, FEWER], [FEWER]),
+        ([FORCED_MOVE, FEWER, MORE], [FEWER, FORCED_MOVE]),
     ],
     ids=[
         "nothing",
@@ -99,6 +107,8 @@ NEWER = (Generation(3), Generation(4))
         "but where it is not",
         "nothing goes with a cut, which gives other numbers to groups",
         "a group is cut once, and the last one first",
+        "a policy that has gone by other slots moves nothing, and is asked again",
+        "who is forced to knows which slots there will be, the first that was asked for",
     ],
 )
 def test_settle(decisions: list[Decision], settled: list[Decision]) -> None:
@@ -178,3 +188,17 @@ def test_that_nothing_can_be_spilled_is_recorded() -> None:
 def test_what_is_expected_is_learned_with_the_commit() -> None:
     found, _ = effects([MergeGroup(J1, 0, "x"), ExpectResults(J1, 9.0)], *HELD, learned=Learned(0.5, {J2: 2.0}))
     assert found.updates[-1] == Learn(Learned(0.5, {J2: 2.0}, (J1, 9.0)))
+
+
+@pytest.mark.parametrize(
+    "moves, owners",
+    [
+        (((J1, 0, 1), (K0, 1, 1)), (1, 1, 0, 0, 1, 1, 1, 1)),
+        (((J1, 8, 1), (J1, 0, 2), (OperatorName("J9"), 0, 1), (Partitioning("k9"), 0, 1), (K0, 7, 0)), None),
+    ],
+    ids=["by an operator and by a key", "what is not there any more is passed over"],
+)
+def test_moves_as_far_as_they_fit(moves: tuple[Move, ...], owners: tuple[int, ...] | None) -> None:
+    found, manifest = effects([MoveGroups(moves, 1, "x")])
+    after = apply_all(found.updates, manifest)
+    assert after.placement.of(K0).owners == (owners or (0, 0, 0, 0, 1, 1, 1, 0))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from adapt.asking import HELD, J1, J2, PLAN, Asked
-from small_plans import GROUPS, manifest_of
+from small_plans import GROUPS, chain_plan, manifest_of
 from watersmeet.adapt.decisions import (
     CannotForce,
     ChangePlan,
@@ -22,11 +22,11 @@ from watersmeet.adapt.decisions import (
     to_json,
 )
 from watersmeet.adapt.effects import effects_of
-from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup
+from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove
 from watersmeet.adapt.policies.force_steps import ForceSteps, check_steps
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import JobError
-from watersmeet.model.ids import Label, OperatorName
+from watersmeet.model.ids import Label, OperatorName, Partitioning
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
@@ -34,6 +34,7 @@ from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.updates import RecordDecision
 
 L1, L2 = Label("J1"), Label("J2")
+K0, K1 = Partitioning("k0"), Partitioning("k1")
 
 
 def forced(*steps: ForcedStep, spill: str = "largest") -> list[object]:
@@ -213,10 +214,10 @@ def test_steps_after_a_change_are_named_by_the_plan_that_follows() -> None:
 
 def test_groups_are_moved_and_slots_come_and_go() -> None:
     """Nothing is decided again by a run that died before the batch."""
-    step = ForcedStep(1, slots=3, move=((L1, 0, 2), (L2, 7, 0)))
+    step = ForcedStep(1, slots=3, move=((L1, (0, 1), 2), (L2, (7, 8), 0)))
     rescaled, moved = Rescale(2, 3, 1, "forced"), MoveGroups(((J1, 0, 2), (J2, 7, 0)), 1, "forced")
     assert forced(step) == [rescaled, moved]
-    assert forced(ForcedStep(1, slots=2, move=((L1, 0, 0),))) == []
+    assert forced(ForcedStep(1, slots=2, move=((L1, (0, 1), 0),))) == []
     settings, manifest = MemorySettings(forced=(step,)), manifest_of(PLAN, *HELD)
     after = apply_all(effects_of([rescaled, moved], PLAN, manifest, Ledgers(PLAN), Learned()).updates, manifest)
     first, second = (after.placement.of(PLAN.operators[operator].partitioning) for operator in (J1, J2))
@@ -229,17 +230,17 @@ def test_groups_are_moved_and_slots_come_and_go() -> None:
     "steps, primary, detail",
     [
         (
-            [ForcedStep(1, move=((L1, 0, 2),))],
+            [ForcedStep(1, move=((L1, (0, 1), 2),))],
             '[[adapt.force]] moves "J1:0" to slot 2, which is not there',
             "The last one that there is by then is 1; the first is 0.",
         ),
         (
-            [ForcedStep(1, slots=3), ForcedStep(2, slots=1), ForcedStep(3, move=((L1, 0, 1),))],
+            [ForcedStep(1, slots=3), ForcedStep(2, slots=1), ForcedStep(3, move=((L1, (0, 1), 1),))],
             '[[adapt.force]] moves "J1:0" to slot 1, which is not there',
             "The last one that there is by then is 0; the first is 0.",
         ),
         (
-            [ForcedStep(1, move=((L1, 0, 1), (L1, 0, 0)))],
+            [ForcedStep(1, move=((L1, (0, 1), 1), (L1, (0, 1), 0)))],
             '[[adapt.force]] moves "J1:0" to slot 0 and to slot 1',
             "Groups of operators on one key are moved together.",
         ),
@@ -249,7 +250,7 @@ def test_groups_are_moved_and_slots_come_and_go() -> None:
             "[[adapt.force]] asks for 3 and for 4 slots before batch 1",
             "",
         ),
-        ([ForcedStep(1, move=((L1, 8, 1),))], '[[adapt.force]] names "J1:8", which the plan does not have', None),
+        ([ForcedStep(1, move=((L1, (8, 9), 1),))], '[[adapt.force]] names "J1:8", which the plan does not have', None),
     ],
 )
 def test_moves_and_slots_that_cannot_be(steps: list[ForcedStep], primary: str, detail: str | None) -> None:
@@ -261,5 +262,70 @@ def test_moves_and_slots_that_cannot_be(steps: list[ForcedStep], primary: str, d
 
 
 def test_moves_among_slots_that_there_will_be() -> None:
-    steps = (ForcedStep(1, slots=3, move=((L1, 0, 2),)), ForcedStep(2, cut=((L1, 7),), move=((L1, 8, 2),)))
+    steps = (ForcedStep(1, slots=3, move=((L1, (0, 1), 2),)), ForcedStep(2, cut=((L1, 7),), move=((L1, (8, 9), 2),)))
     check_steps(MemorySettings(forced=steps), PLAN, manifest_of(PLAN))
+
+
+def test_whole_operators_ranges_and_keys_are_moved() -> None:
+    assert forced(ForcedStep(1, move=((L1, (0, 3), 1), (Label("k1"), None, 0)))) == [
+        MoveGroups((*((J1, group, 1) for group in range(3)), *((K1, group, 0) for group in range(8))), 1, "forced")
+    ]
+    assert forced(ForcedStep(1, move=((L1, (4, 8), 1), (Label("k1"), (0, 4), 0)))) == [], "they are there"
+
+
+def test_a_routed_join_is_moved_by_its_keys() -> None:
+    routed = chain_plan(tree="(A B C)")
+    both = ForcedStep(1, move=((L1, None, 1),))
+    assert proposed(both, plan=routed) == [
+        MoveGroups(tuple((key, group, 1) for key in (K0, K1) for group in range(8)), 1, "forced")
+    ]
+    assert proposed(ForcedStep(1, move=((Label("k1"), (0, 1), 1),)), plan=routed) == [
+        MoveGroups(((K1, 0, 1),), 1, "forced")
+    ]
+    single = ForcedStep(1, move=((L1, (0, 1), 1),))
+    assert proposed(single, plan=routed) == [CannotForce(1, "the plan (A B C) does not have J1:0")]
+    with pytest.raises(JobError) as caught:
+        check_steps(MemorySettings(forced=(single,)), routed, manifest_of(routed))
+    assert caught.value.primary == '[[adapt.force]] moves "J1:0", and J1 is routed over several keys'
+    assert caught.value.detail == "Each of k0, k1 has groups of its own."
+    assert caught.value.hint == 'For example "k0:0->1", or all of them: "J1:*->1".'
+
+
+@pytest.mark.parametrize(
+    "move, primary, detail",
+    [
+        (
+            (L1, (5, 9), 1),
+            '[[adapt.force]] names "J1:5-8", which the plan does not have',
+            "What can be moved is k0, k1, J1, J2, with groups 0 to 7.",
+        ),
+        (
+            (Label("k7"), None, 1),
+            '[[adapt.force]] names "k7:*", which the plan does not have',
+            "What can be moved is k0, k1, J1, J2, with groups 0 to 7.",
+        ),
+        (
+            (Label("k0"), None, 2),
+            '[[adapt.force]] moves "k0:*" to slot 2, which is not there',
+            "The last one that there is by then is 1; the first is 0.",
+        ),
+    ],
+)
+def test_ranges_and_keys_that_are_not_there(move: LabelledMove, primary: str, detail: str) -> None:
+    with pytest.raises(JobError) as caught:
+        check_steps(MemorySettings(forced=(ForcedStep(1, move=(move,)),)), PLAN, manifest_of(PLAN))
+    assert (caught.value.primary, caught.value.detail) == (primary, detail)
+
+
+def test_one_key_under_two_names_is_moved_once() -> None:
+    step = ForcedStep(1, move=((L1, (3, 4), 1), (Label("k0"), None, 0)))
+    with pytest.raises(JobError, match='moves "k0:3" to slot 0 and to slot 1'):
+        check_steps(MemorySettings(forced=(step,)), PLAN, manifest_of(PLAN))
+
+
+def test_slots_that_have_gone_since_are_passed_over() -> None:
+    """A policy, or somebody by hand, has fewer than there were when the run began."""
+    step = ForcedStep(1, move=((L1, (0, 1), 1), (L2, None, 3)))
+    gone = CannotForce(1, "there are 2 slots now, the last of which is 1: J2:*->3")
+    assert forced(step) == [MoveGroups(((J1, 0, 1),), 1, "forced"), gone]
+    assert gone not in forced(step, ForcedStep(1, slots=4)), "whichever step has them come"

@@ -72,3 +72,31 @@ def test_a_routed_join_that_outgrows_the_budget_is_told_once() -> None:
     assert replace(asked, manifest=told).propose(SpillOverBudget.of(memory)) == []
     news = replace(manifest, decisions=({"decision": "CannotSpill"}, {"decision": "SpillGroups"}))
     assert replace(asked, manifest=news).propose(SpillOverBudget.of(memory)) == [decision]
+
+
+@pytest.mark.parametrize(
+    "budget, of_slots, in_all",
+    [
+        (None, {0: 2}, 0),
+        (600, {0: 2}, 0),
+        (599, {0: 2}, 2),
+        (200, {0: 2}, 4),
+    ],
+    ids=["by slot alone", "that is enough", "a byte too much is left: 30 % of it", "all that is left too much"],
+)
+def test_slots_spill_and_then_what_is_too_much_in_all(
+    budget: int | None, of_slots: dict[int, int], in_all: int
+) -> None:
+    """Slot 0 has 6 of the 8 groups of 100 bytes, slot 1 has 2; each may have 400."""
+    memory = MemorySettings(budget, spill="largest", slot_bytes=400)
+    manifest = manifest_of(PLAN, *HELD)
+    k0 = PLAN.operators[J1].partitioning
+    manifest = replace(manifest, placement=manifest.placement.move(k0, {4: 0, 5: 0}))
+    found = Asked(manifest, Moment.AFTER_BATCH, memory).propose(SpillOverBudget.of(memory))
+    spills = [decision for decision in found if isinstance(decision, SpillGroups)]
+    assert spills == found
+    assert {0: len(spills[0].groups)} == of_slots
+    assert "of slot 0" in spills[0].reason
+    assert [len(decision.groups) for decision in spills[1:]] == ([in_all] if in_all else [])
+    groups = [key for decision in spills for key in decision.groups]
+    assert len(set(groups)) == len(groups), "each once"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
 
-from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
+from judged_jobs import (
+    SECOND,
+    JoinCase,
+    JudgedJob,
+    check_answer,
+    decisions,
+    draw_streams,
+    duckdb_answer,
+    write_streams,
+)
 from watersmeet.adapt.policies.balance import relocation, time_of_slots
 
 CASE = JoinCase(
@@ -38,20 +46,16 @@ def small_loads() -> Iterator[None]:
         yield
 
 
-def write_job(home: Path, adapt: str, run: str = "") -> JudgedJob:
+def write_job(
+    home: Path, adapt: str, run: str = "", plan: str = "((A B) C)", moves: Sequence[str] = CROWDED
+) -> JudgedJob:
     write_streams(CASE, STREAMS, home / "in")
-    force = f"[[adapt.force]]\nat_batch = 1\nmove = {json.dumps(CROWDED)}\n"
-    return JudgedJob.write(home, CASE, f"groups = {GROUPS}\n{run}", f'plan = "((A B) C)"\n{adapt}\n{force}')
-
-
-def decisions(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [entry for event in events for entry in event.get("decisions", ()) if entry["decision"] == kind]
+    force = f"[[adapt.force]]\nat_batch = 1\nmove = {json.dumps(moves)}\n"
+    return JudgedJob.write(home, CASE, f"groups = {GROUPS}\n{run}", f'plan = "{plan}"\n{adapt}\n{force}')
 
 
 def check(job: JudgedJob) -> None:
-    assert EXPECTED.total() > 100
-    assert not difference(job.answer(), EXPECTED)
-    assert job.late() == late_rows(CASE, STREAMS)
+    check_answer(job, CASE, STREAMS, EXPECTED)
 
 
 @pytest.mark.parametrize("run", ["", "slot_memory = 60_000", "memory = 100_000"], ids=["no limit", "by slot", "in all"])
@@ -75,6 +79,18 @@ def test_a_crowded_slot_is_relieved(tmp_path: Path, policy: str, run: str) -> No
         last = [event for event in events if event["event"] == "batch"][-1]
         held = sorted(slot["active_bytes"] for slot in last["slots"])
         assert held[0] >= 0.6 * held[1], "about level"
+    check(job)
+
+
+def test_a_routed_join_is_relieved_by_time(tmp_path: Path) -> None:
+    """All of it is with slot 0, which slot 1 waits for; a batch has some rows of each group."""
+    job = write_job(tmp_path, 'balance = "time"\nbalance_every = 3', plan="(A B C)", moves=["J1:*->0"])
+    events = job.finish()
+    moves = [entry for entry in decisions(events, "MoveGroups") if entry["reason"] != "forced"]
+    assert moves
+    assert {name for entry in moves for name, _, _ in entry["moves"]} <= {"k0", "k1"}
+    last = [event for event in events if event["event"] == "batch"][-1]
+    assert all(slot["rows_in"] for slot in last["slots"])
     check(job)
 
 

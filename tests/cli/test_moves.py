@@ -6,11 +6,19 @@ import json
 import re
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
-from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
+from judged_jobs import (
+    SECOND,
+    JoinCase,
+    JudgedJob,
+    check_answer,
+    decisions,
+    draw_streams,
+    duckdb_answer,
+    write_streams,
+)
 
 CASE = JoinCase(
     {"A": ("x",), "B": ("x", "y"), "C": ("y", "z"), "D": ("z",)},
@@ -33,17 +41,9 @@ def write_job(home: Path, *steps: str, run: str = "", plan: str = "((A B) (C D))
     return JudgedJob.write(home, CASE, f"groups = {GROUPS}\n{run}", f'plan = "{plan}"\n' + "".join(steps))
 
 
-def decisions(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [entry for event in events for entry in event.get("decisions", ()) if entry["decision"] == kind]
-
-
 def check(job: JudgedJob, slots: int) -> None:
-    assert EXPECTED.total() > 100
-    assert not difference(job.answer(), EXPECTED)
-    assert job.late() == late_rows(CASE, STREAMS)
+    check_answer(job, CASE, STREAMS, EXPECTED)
     assert job.state()["placement"]["slots"] == slots
-    code, out, err = job.call("state", "verify", "ck")
-    assert code == 0, out + err
 
 
 def test_slots_come_and_go_and_groups_move(tmp_path: Path) -> None:
@@ -108,4 +108,55 @@ def test_more_slots_than_there_will_be_groups(tmp_path: Path) -> None:
     job = write_job(tmp_path, step(2, slots=6))
     assert job.start(fault="after-commit:9").code == -9
     job.finish("run.groups=4")
+    check(job, 2)
+
+
+def test_whole_operators_and_routed_joins(tmp_path: Path) -> None:
+    """A routed join is moved by its keys, group by group or as a whole; so is any other."""
+    job = write_job(
+        tmp_path,
+        step(2, move=["J1:*->1", "k2:0-3->1"]),
+        step(4, slots=3, move=["k0:2->2", "k1:*->0"]),
+        step(6, plan="((A B) (C D))", by="moving-state", move=["J3:*->2", "J1:0-6->0"]),
+        step(8, plan="(A B C D)", by="moving-state", move=["J1:*->2"]),
+        plan="((A B C) D)",
+    )
+    events = job.finish()
+    moved = decisions(events, "MoveGroups")
+    assert [len(entry["moves"]) for entry in moved] == [20, 9, 15, 24]
+    assert moved[0]["moves"][0] == ["k0", 0, 1]
+    held = [entry for event in events for entry in event.get("slots", ()) if event["batch"] == BATCHES - 1]
+    assert [bool(entry["rows_in"]) for entry in held] == [False, False, True], "all of it is with slot 2"
+    check(job, 3)
+
+
+@pytest.mark.parametrize(
+    "steps, message",
+    [
+        ([{"slots": 0}], '"slots" in [[adapt.force]] is 0'),
+        ([{"slots": 9}], "9 slots cannot share 8 groups"),
+        ([{"move": ["J1:8->1"]}], 'names "J1:8", which the plan does not have'),
+        ([{"move": ["J1:2-8->1"]}], 'names "J1:2-8", which the plan does not have'),
+        ([{"move": ["J1:5-2->1"]}], "The range ends before it begins."),
+        ([{"move": ["J9:*->1"]}], 'names "J9:*", which the plan does not have'),
+        ([{"move": ["J1:0->2"]}], 'moves "J1:0" to slot 2, which is not there'),
+        ([{"move": ["J1:-1->1"]}], "names 'J1:-1->1'"),
+        ([{"plan": "(A B C D)", "move": ["J1:0->1"]}], 'moves "J1:0", and J1 is routed over several keys'),
+    ],
+)
+def test_mistakes(tmp_path: Path, steps: list[dict[str, object]], message: str) -> None:
+    job = write_job(tmp_path, *(step(3, **forced) for forced in steps))
+    code, _, err = job.call("run", "job.toml")
+    assert code == 2
+    assert message in err
+
+
+def test_a_move_of_groups_that_a_restart_has_fewer_of(tmp_path: Path) -> None:
+    job = write_job(tmp_path, step(9, move=["J1:6->1"]))
+    assert job.start(fault="after-commit:4").code == -9
+    code, _, err = job.call("run", "job.toml", "--set", "run.groups=4")
+    assert code == 2
+    assert 'names "J1:6", which the plan does not have' in err
+    assert "with groups 0 to 3" in err
+    job.finish()
     check(job, 2)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, late_rows, write_streams
+from judged_jobs import (
+    SECOND,
+    JoinCase,
+    JudgedJob,
+    check_answer,
+    decisions,
+    draw_streams,
+    duckdb_answer,
+    write_streams,
+)
 from watersmeet.faults import OF_REGROUPING
 
 CASE = JoinCase(
@@ -39,17 +47,9 @@ def stop_midway(home: Path, groups: int, run: str = "", adapt: str = 'plan = "((
     return job
 
 
-def decisions(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [entry for event in events for entry in event.get("decisions", ()) if entry["decision"] == kind]
-
-
 def check(job: JudgedJob, groups: int) -> None:
-    assert EXPECTED.total() > 100
-    assert not difference(job.answer(), EXPECTED)
-    assert job.late() == late_rows(CASE, STREAMS)
+    check_answer(job, CASE, STREAMS, EXPECTED)
     assert job.state()["placement"]["groups"] == groups
-    code, out, err = job.call("state", "verify", "ck")
-    assert code == 0, out + err
 
 
 @pytest.mark.parametrize("run", ["", TIGHT], ids=["no budget", "a budget"])

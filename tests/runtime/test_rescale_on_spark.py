@@ -10,7 +10,10 @@ import pytest
 
 from function_sink import open_query
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, write_streams
+from watersmeet.adapt.forced_step import ForcedStep
+from watersmeet.config import AdaptConfig
 from watersmeet.errors import JobError
+from watersmeet.model.ids import Label
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -23,6 +26,13 @@ CASE = JoinCase(
 BATCHES = 5
 STREAMS = draw_streams(CASE, BATCHES, 8, 5, seed=6, late=1)
 EXPECTED = duckdb_answer(CASE, STREAMS)
+# A whole key to one slot, and later a routed join, which has two.
+FORCED = AdaptConfig(
+    force=(
+        ForcedStep(1, move=((Label("k0"), None, 0),)),
+        ForcedStep(BATCHES - 1, plan="mjoin", by="moving-state", move=((Label("J1"), None, 1),)),
+    )
+)
 
 
 def test_on_a_running_query_and_over_restarts(tmp_path: Path, spark: Any) -> None:
@@ -34,7 +44,7 @@ def test_on_a_running_query_and_over_restarts(tmp_path: Path, spark: Any) -> Non
     def start() -> Any:
         query, options = open_query(spark, tmp_path)
         writer = query.writeStream.options(**options).option("memory", "4000").trigger(processingTime="50 milliseconds")
-        return writer.format("parquet").option("path", str(tmp_path / "out")).start()
+        return writer.adapt(FORCED).format("parquet").option("path", str(tmp_path / "out")).start()
 
     run = start()
     assert run.rescale(slots=2) == {
@@ -43,6 +53,7 @@ def test_on_a_running_query_and_over_restarts(tmp_path: Path, spark: Any) -> Non
         "slots": 2,
         "before_batch": 0,
         "reason": "asked for by hand",
+        "figures": {},
     }
     for batch, slots in enumerate((4, 1)):
         threads = [threading.Thread(target=run.rescale, args=(slots,)) for _ in range(2)]
@@ -72,5 +83,7 @@ def test_on_a_running_query_and_over_restarts(tmp_path: Path, spark: Any) -> Non
     run.processAllAvailable()
     assert job.state()["placement"]["slots"] == 3
     run.drain()
+    moved = [entry["moves"] for entry in run.decisions() if entry["decision"] == "MoveGroups"]
+    assert moved[-1] == [[key, group, 1] for key in ("k0", "k1") for group in range(4)]
     run.stop()
     assert difference(job.answer(), EXPECTED) == ""

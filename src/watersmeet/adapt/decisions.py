@@ -33,7 +33,7 @@ class CutGroup:
     reason: str
 
 
-Move = tuple[OperatorName, int, int]  # a group of an operator, and the slot that it goes to
+Move = tuple[OperatorName | Partitioning, int, int]  # a group of an operator or partitioning, and the slot it goes to
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,16 @@ class Rescale:
     slots: int
     before_batch: int
     reason: str
+    figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by, and what is expected of it
+
+
+@dataclass(frozen=True)
+class ReviewRescale:
+    """How another number of slots turned out; whether these were of no use."""
+
+    reason: str
+    figures: Mapping[str, Any]
+    no_use: bool = False
 
 
 @dataclass(frozen=True)
@@ -190,6 +200,7 @@ Decision = (
     | MoveGroups
     | ReviewMoves
     | Rescale
+    | ReviewRescale
     | CannotSpill
     | MergeGroup
     | MergeGenerations
@@ -206,6 +217,7 @@ SHOWN = (
     MoveGroups,
     ReviewMoves,
     Rescale,
+    ReviewRescale,
     CannotSpill,
     CannotForce,
     MergeGroup,

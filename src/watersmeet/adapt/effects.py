@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,11 +27,13 @@ from watersmeet.adapt.decisions import (
     Rescale,
     ReviewMoves,
     ReviewPlan,
+    ReviewRescale,
     SpillGroups,
     UniteParts,
     Work,
     to_json,
 )
+from watersmeet.adapt.policies.scale.seconds import SERIES
 from watersmeet.model.ids import LIVE, GroupKey, OperatorName, Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, subtract_ranges, union_ranges
@@ -66,8 +69,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
     something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
     After cuts, and before all else, comes a change of the plan, the first that was asked for. Of several numbers of
-    slots the first holds; groups are moved among those. Where groups are spilled, a policy does not move any: it goes
-    by what there was before.
+    slots the first holds; groups are moved among those. Where groups are spilled, or slots come and go, a policy does
+    not move any: it goes by what there was before, and is asked again.
     """
     decisions = list(decisions)
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
@@ -76,15 +79,18 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
         return [changes[0]]
     merged: dict[GroupKey, MergeGroup] = {}
     others: list[Decision] = []
+    # What came of the last number of slots is told before there is another.
+    others += [decision for decision in decisions if isinstance(decision, ReviewRescale)]
     others += [decision for decision in decisions if isinstance(decision, Rescale)][:1]
     for decision in decisions:
         if isinstance(decision, MergeGroup):
             merged.setdefault((decision.operator, decision.group), decision)
-        elif isinstance(decision, Rescale):
+        elif isinstance(decision, (Rescale, ReviewRescale)):
             continue
         else:
             others.append(decision)
     whole = {key for key, decision in merged.items() if decision.with_live}
+    rescaled = any(isinstance(decision, Rescale) for decision in others)
     closing = bool(whole) or any(isinstance(decision, (SpillGroups, CloseLive)) for decision in others)
     taken: defaultdict[OperatorName, tuple[GroupRange, ...]] = defaultdict(tuple)
     for operator, group in merged:
@@ -101,7 +107,7 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             if not within:
                 continue
             decision = replace(decision, within=within)
-        if isinstance(decision, MoveGroups) and decision.figures and closing:
+        if isinstance(decision, MoveGroups) and decision.figures and (closing or rescaled):
             continue
         if isinstance(decision, UniteParts) and closing and decision.generation == LIVE:
             continue
@@ -124,6 +130,9 @@ def effects_of(
         match decision:
             case Rescale(slots=slots):
                 placement = placement.rescale(slots)
+                learned = _rescaled(learned, decision)
+            case ReviewRescale(figures=figures):
+                learned = replace(learned, scaled=_reviewed(figures, decision.no_use))
             case MoveGroups(moves, batch):
                 placement = move(moves, plan, placement)
                 learned = replace(learned, moved={"batch": batch, **decision.figures})
@@ -161,7 +170,8 @@ def effects_of(
         if isinstance(decision, SHOWN) and (closed or not isinstance(decision, SpillGroups))
     ]
     updates += [RecordDecision(entry) for entry in shown]
-    if any(isinstance(decision, (ExpectResults, MoveGroups, ReviewMoves)) for decision in decisions):
+    taught = (ExpectResults, MoveGroups, ReviewMoves, Rescale, ReviewRescale)
+    if any(isinstance(decision, taught) for decision in decisions):
         updates.append(Learn(learned))
     updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
@@ -169,12 +179,26 @@ def effects_of(
     return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown), learned if looked else None)
 
 
+def _rescaled(learned: Learned, decision: Rescale) -> Learned:
+    """What batches took with other slots is no trend of these. What is known to be of no use stays known."""
+    kept = {name: value for name, value in (learned.scaled or {}).items() if name.startswith("no_use")}
+    told = {"batch": decision.before_batch, "from_slots": decision.from_slots, "slots": decision.slots}
+    recent = {name: series for name, series in learned.recent.items() if name not in SERIES}
+    return replace(learned, recent=recent, scaled={**kept, **told, **decision.figures})
+
+
+def _reviewed(figures: Mapping[str, Any], no_use: bool) -> dict[str, Any]:
+    """What is still to be known of a change of slots once it has been told how it turned out."""
+    kept = {name: figures[name] for name in ("batch", "no_use", "no_use_rows") if name in figures}
+    return {**kept, **({"no_use": figures["from_slots"] + 1, "no_use_rows": figures["rows"]} if no_use else {})}
+
+
 def move(moves: Iterable[Move], plan: PhysicalPlan, placement: Placement) -> Placement:
     """With groups where they are to go, as far as these and their slots are there."""
     wanted: dict[Partitioning, dict[int, int]] = {}
-    for operator, group, slot in moves:
-        partitioning = plan.operators[operator].partitioning
-        if group < placement.of(partitioning).groups and slot < placement.slots:
+    for name, group, slot in moves:
+        partitioning = plan.placed_on(name)
+        if partitioning and group < placement.of(partitioning).groups and slot < placement.slots:
             wanted.setdefault(partitioning, {})[group] = slot
     for partitioning, owners in wanted.items():
         placement = placement.move(partitioning, owners)

@@ -10,9 +10,12 @@ from typing import Any
 from watersmeet.adapt.policies.migrate import AUTO, BY, find_road
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.ids import Label
+from watersmeet.model.routing import GroupRange
 
 LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
-LabelledMove = tuple[Label, int, int]  # and the slot that it goes to, as in J1:17->1
+# Some groups of an operator or of a partitioning, None for all of them, and the slot that they go to, as in J1:17->1,
+# J1:0-99->1, J1:*->1 and k0:17->1.
+LabelledMove = tuple[Label, GroupRange | None, int]
 STEP_KEYS = ("at_batch", "cut", "plan", "by", "slots", "move", "spill", "spill_share", "merge")
 
 
@@ -40,7 +43,7 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
 
     >>> step = parse_step({"at_batch": 5, "spill": ["J1:17", "J2:3"], "move": ["J1:17->1"]})
     >>> step.at_batch, step.spill, step.move
-    (5, (('J1', 17), ('J2', 3)), (('J1', 17, 1),))
+    (5, (('J1', 17), ('J2', 3)), (('J1', (17, 18), 1),))
     """
     for key in data:
         if key not in STEP_KEYS:
@@ -108,11 +111,24 @@ def _moves(values: Any) -> tuple[LabelledMove, ...]:
 
 
 def _move(value: Any) -> LabelledMove:
-    match = re.fullmatch(r"\s*(\w+)\s*:\s*(\d+)\s*->\s*(\d+)\s*", value) if isinstance(value, str) else None
+    """A move as people write it.
+
+    >>> _move("J1:0-99->1"), _move("k0+k1 : * -> 0")
+    (('J1', (0, 100), 1), ('k0+k1', None, 0))
+    """
+    which = r"(?:(\d+)(?:\s*-\s*(\d+))?|\*)"
+    match = re.fullmatch(rf"\s*([\w+]+)\s*:\s*{which}\s*->\s*(\d+)\s*", value) if isinstance(value, str) else None
     if match is None:
         raise JobError(
             f'"move" in [[adapt.force]] names {value!r}',
-            detail="A move is an operator, a colon and a group, then an arrow and the number of a slot.",
-            hint='For example "J1:17->1", for slot 1; the first is 0.',
+            detail="A move is an operator or a key, a colon and a group, a range of them or a star for all, then an "
+            "arrow and the number of a slot.",
+            hint='For example "J1:17->1", for slot 1; the first is 0. Others are "J1:0-99->1", "J1:*->1", "k0:17->1".',
         )
-    return Label(match[1]), int(match[2]), int(match[3])
+    name, first, last, slot = match.groups()
+    if first is None:
+        return Label(name), None, int(slot)
+    groups = int(first), int(last or first) + 1
+    if groups[0] >= groups[1]:
+        raise JobError(f'"move" in [[adapt.force]] names {value!r}', detail="The range ends before it begins.")
+    return Label(name), groups, int(slot)

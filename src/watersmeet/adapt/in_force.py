@@ -9,6 +9,7 @@ from watersmeet.adapt.policies.merge_passed import MergePassed
 from watersmeet.adapt.policies.merge_tiers import MergeTiers
 from watersmeet.adapt.policies.merge_worthwhile import MergeWorthwhile
 from watersmeet.adapt.policies.replan_worthwhile import ReplanWorthwhile
+from watersmeet.adapt.policies.scale_slots import ScaleSlots
 from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
 from watersmeet.adapt.policy import Policy
@@ -27,11 +28,13 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
             MergePassed(settings.budget_bytes),  # after it: what pays goes first
             MergeTiers(settings.budget_bytes),  # takes the groups that neither of these wants
         )
+    scaling = (ScaleSlots(settings.scale),) if settings.scale.policy != OFF else ()
     balancing = (BalanceSlots.of(settings),) if settings.balance.policy != OFF else ()
     return (
         ForceSteps.of(settings),  # first: what is forced before a batch is part of what the others see
         *replanning,
         SpillOverBudget.of(settings),
+        *scaling,  # before balancing: where slots come and go, nothing else is moved
         *balancing,
         *merging,
         CleanUpAll(settings.budget_bytes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
@@ -11,10 +12,12 @@ from watersmeet.adapt.policies.migrate import AUTO, find_road
 from watersmeet.adapt.policies.spill import SPILL_POLICIES, find_spill_policy
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.smoothing import SMOOTHINGS, find_smoothing
+from watersmeet.optimize.allocate import SPREAD, check_way
 
 OFF = "off"
 MERGE_POLICIES = ("state-manager", OFF)
 BALANCE = (OFF, *(name for name, _ in BALANCE_POLICIES))
+SCALE = (OFF, "seconds")
 REPLAN = (AUTO, OFF, "data-driven", "memory-driven", "refined")
 DEFAULT_POLICY = SPILL_POLICIES[0][0]
 # Shares of the active state that one spill takes, as the papers have them.
@@ -67,6 +70,8 @@ class BalanceSettings:
     threshold: float = 0.8  # of the most loaded slot: what the least loaded one has at least
     every: int = 5  # batches
     weights: tuple[float, ...] = ()  # the strength of each slot; empty: as it is seen
+    allocate: str = SPREAD  # where operators run when they begin (`optimize/allocate.py`)
+    by_cpu: bool = False  # what a slot takes is its CPU time: slots are threads, and wait for each other
 
     def __post_init__(self) -> None:
         if self.policy not in BALANCE:
@@ -75,6 +80,7 @@ class BalanceSettings:
                 detail=f"There are {', '.join(BALANCE)}.",
                 hint=did_you_mean(self.policy, BALANCE),
             )
+        check_way(self.allocate)
         if not 0 < self.threshold < 1:
             raise JobError(
                 f'"balance_threshold" is {self.threshold:g}',
@@ -85,6 +91,49 @@ class BalanceSettings:
         if not all(0 < weight < math.inf for weight in self.weights):
             given = ", ".join(f"{weight:g}" for weight in self.weights)
             raise JobError(f'"slot_weights" are {given}', detail="Each is a number above 0: how strong a slot is.")
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """How many slots there are (`policies/scale/`): by what, between which bounds, and the seconds a batch may take."""
+
+    policy: str = OFF
+    least: int = 1
+    most: int = 8
+    seconds: float | None = None  # None: as a trigger says
+
+    def __post_init__(self) -> None:
+        if self.policy not in SCALE:
+            raise JobError(
+                f'unknown scale "{self.policy}"',
+                detail=f"There are {', '.join(SCALE)}.",
+                hint=did_you_mean(self.policy, SCALE),
+            )
+        if not 1 <= self.least <= self.most:
+            raise JobError(
+                f'"scale_slots" are {self.least} and {self.most}',
+                detail="They are the fewest and the most slots, from 1 up.",
+            )
+        if self.seconds is not None and not 0 < self.seconds < math.inf:
+            raise JobError(f'"scale_seconds" is {self.seconds:g}', detail="It is a time above 0 that a batch may take.")
+
+    def following(self, interval: timedelta | None, slots: int) -> ScaleSettings:
+        """With the interval of a trigger, if it says no time itself, for a run that begins with so many slots."""
+        if self.policy == OFF:
+            return self
+        if not self.least <= slots <= self.most:
+            raise JobError(
+                f'a run with {slots} slots is outside of "scale_slots", {self.least} to {self.most}',
+                hint="Have it begin with a number between these.",
+            )
+        seconds = self.seconds or (None if interval is None else interval.total_seconds())
+        if not seconds:
+            raise JobError(
+                '"scale" has no time that a batch may take',
+                detail="It compares what batches take with the interval of the trigger, and there is none.",
+                hint="Set a trigger with an interval, or scale_seconds.",
+            )
+        return replace(self, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -104,6 +153,7 @@ class MemorySettings:
     replan: ReplanSettings = ReplanSettings()
     balance: BalanceSettings = BalanceSettings()
     slot_bytes: int | None = None
+    scale: ScaleSettings = ScaleSettings()
 
     def __post_init__(self) -> None:
         if self.spill != OFF:

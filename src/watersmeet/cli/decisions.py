@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Told wherever there is room for a line.
-OF_THE_PLAN = ("BeginMigration", "ChangePlan", "ReviewPlan", "MigrationAbandoned", "Regroup", "Rescale")
+OF_THE_PLAN = (
+    "BeginMigration",
+    "ChangePlan",
+    "ReviewPlan",
+    "MigrationAbandoned",
+    "Regroup",
+    "Rescale",
+    "ReviewRescale",
+)
 
 
 def decision_text(decision: Mapping[str, Any]) -> str:
@@ -31,6 +39,8 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"moves as they turned out: {reason}"
         case "Rescale":
             return f"{decision['slots']} slots in the place of {decision['from_slots']}: {reason}"
+        case "ReviewRescale":
+            return f"slots as they turned out: {reason}"
         case "Regroup":
             return f"{decision['to_groups']:,} groups in the place of {decision['from_groups']:,}: {reason}"
         case "CannotSpill":

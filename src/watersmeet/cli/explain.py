@@ -17,7 +17,7 @@ from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import graph_of
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.runtime.foreseeing import Foreseen, foresee
-from watersmeet.runtime.opening import plan_ahead, settings_of
+from watersmeet.runtime.opening import placement_ahead, plan_ahead, settings_of
 from watersmeet.state.folders import CheckpointFolders
 
 if TYPE_CHECKING:
@@ -55,9 +55,10 @@ def explain(args: argparse.Namespace) -> int:
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint)
     spec, chosen = plan_ahead(query, settings_of(job), folders, tell)
     plan = lay_out_spec(query, spec)
+    placement = placement_ahead(query, settings_of(job), folders, spec, chosen)
+    told = plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured, placement
     if args.json:
-        content = explain_json(plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured)
-        print(json.dumps(content, indent=2))
+        print(json.dumps(explain_json(*told), indent=2))
     elif args.svg is not None:
         graph = graph_of(query, chosen.statistics)
         source = estimate_source(graph, chosen.statistics)
@@ -68,7 +69,7 @@ def explain(args: argparse.Namespace) -> int:
             _write_picture(args.svg, picture, args.job)
             print(f"plan {plan.tree} is drawn in {args.svg}")
     else:
-        print(explain_text(plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured), end="")
+        print(explain_text(*told), end="")
     return 0
 
 

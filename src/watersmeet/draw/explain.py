@@ -18,6 +18,7 @@ from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, all_joins, nodes_json
+from watersmeet.draw.places import place_lines, places_json
 from watersmeet.draw.words import (
     counted,
     expression_text,
@@ -28,6 +29,7 @@ from watersmeet.draw.words import (
     window_text,
 )
 from watersmeet.model.ids import OperatorName
+from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import count_text
 from watersmeet.model.statistics import Measured
 from watersmeet.optimize.cost import price_text
@@ -53,10 +55,11 @@ def explain_text(
     sizes: Sizes | None = None,
     considered: Sequence[Considered] = (),
     measured: Measured | None = None,
+    placement: Placement | None = None,
 ) -> str:
     """The plan for a reader: `reason` says why this tree, `sizes` what its states hold, `considered` what else.
 
-    `measured` is what the run has seen of its streams.
+    `measured` is what the run has seen of its streams, `placement` where its joins run.
     """
     stages = counted(len(plan.stages), "stage")
     exchanges = counted(sum(len(stage.exchanges) for stage in plan.stages), "exchange")
@@ -65,6 +68,9 @@ def explain_text(
     # Wide, so that nothing is folded: a terminal folds long lines itself.
     Console(file=out, width=10_000, color_system=None).print(_TextTree(plan, sizes or {}, all_joins(plan)).draw())
     lines += [line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")]
+    if placement is not None:
+        lines += ["", f"where ({counted(placement.slots, 'slot')}):"]
+        lines += [f"  {line}" for line in place_lines(plan, placement)]
     if considered:
         lines += ["", "considered (estimates):"]
         width = max(len(entry.name) for entry in considered)
@@ -102,6 +108,7 @@ def explain_json(
     sizes: Sizes | None = None,
     considered: Sequence[Considered] = (),
     measured: Measured | None = None,
+    placement: Placement | None = None,
 ) -> dict[str, Any]:
     """The plan as plain JSON data."""
     return {
@@ -111,6 +118,7 @@ def explain_json(
         "inputs": [_input_json(plan, alias) for alias in plan.query.aliases],
         "spec": plan.spec.to_json(),
         "stages": [_stage_json(plan, stage, sizes or {}) for stage in plan.stages],
+        "where": [] if placement is None else places_json(plan, placement),
         "considered": [
             {
                 "name": entry.name,

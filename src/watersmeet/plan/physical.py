@@ -277,6 +277,23 @@ class PhysicalPlan:
         return self.operators[operator].label if operator in self.operators else operator
 
     @cached_property
+    def partitionings(self) -> dict[str, tuple[Partitioning, ...]]:
+        """What is placed, by what people call it: a partitioning itself, or a join; a routed one has several."""
+        named: dict[str, tuple[Partitioning, ...]] = {s.partitioning: (s.partitioning,) for s in self.states.values()}
+        routed = {s.title: s.states for s in self.stages if s.states and not s.operators}
+        return {
+            **named,
+            **{label: tuple(dict.fromkeys(state.partitioning for state in states)) for label, states in routed.items()},
+            **{node.label: (node.partitioning,) for node in self.operators.values()},
+        }
+
+    def placed_on(self, name: OperatorName | Partitioning) -> Partitioning | None:
+        """The partitioning of an operator, or the one of this name; None where the plan has neither."""
+        if name in self.operators:
+            return self.operators[OperatorName(name)].partitioning
+        return Partitioning(name) if name in self.partitionings.get(name, ()) else None
+
+    @cached_property
     def feeders(self) -> dict[StateName, tuple[OperatorName, ...]]:
         """For each state, the operators whose results come to meet it, by way of another input of the same join."""
         result: dict[StateName, tuple[OperatorName, ...]] = {}

@@ -26,10 +26,12 @@ from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.road import learn_road
 from watersmeet.adapt.policies.replan import recent
 from watersmeet.adapt.policies.replan.triggers import signals
+from watersmeet.adapt.policies.scale.seconds import signals as load_signals
 from watersmeet.adapt.settings import OFF
 from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
 from watersmeet.model.placement import check_slots
+from watersmeet.model.slot_figures import Slots
 from watersmeet.model.stretches import Stretch
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.optimize.query_graph import Statistics
@@ -361,8 +363,8 @@ class Driver(Generic[SourceT]):
             road = find_road(told["by"])
             model = figures.get("price_by_model", road.price(told["rows"], None, 0.0))
             roads = learn_road(roads, road.name, model, seconds)
-        # What came before under the former plan is no trend of this one.
-        self._learned = replace(self._learned, expected=None, review=review, roads=roads, recent={})
+        # What came before under the former plan is no trend of this one, and says nothing of its slots.
+        self._learned = replace(self._learned, expected=None, review=review, roads=roads, recent={}, scaled=None)
         self.plan = plan
         self.controller = self.controller.follow(plan)
 
@@ -415,7 +417,7 @@ class Driver(Generic[SourceT]):
         if source is not None:  # as figures of groups are: of batches, and not of steps to another plan before them
             took = self.clock.now() - begun
             self.rhythm.note(self.clock.now(), took)
-            self._learn(took, backlogs)
+            self._learn(took, backlogs, slots_of(tasks, context.placement.slots))
         self.decide(Moment.AFTER_BATCH)
         decisions = self._pop_told()
         now_us = self.clock.utc_us()
@@ -439,15 +441,16 @@ class Driver(Generic[SourceT]):
         self.last_work = self.clock.now()
         return self.manifest
 
-    def _learn(self, seconds: float, backlogs: Mapping[str, Backlog]) -> None:
+    def _learn(self, seconds: float, backlogs: Mapping[str, Backlog], slots: Slots) -> None:
         """Note down what came of a batch; as figures of groups are, of batches alone and not of rounds."""
-        learned = replace(self._learned, batch_seconds=seconds)
+        learned, found = replace(self._learned, batch_seconds=seconds), dict[str, float]()
         if self.controller.settings.replan.trigger != OFF:
             manifest = self.manifest
             owing = sum(int(ledger.owing.sum()) for ledger in self.controller.ledgers.at(manifest).values())
-            found = signals(manifest.active_bytes + manifest.cold_bytes, owing, backlogs)
-            learned = replace(learned, recent=recent.then(learned.recent, found))
-        self._learned = learned
+            found |= signals(manifest.active_bytes + manifest.cold_bytes, owing, backlogs)
+        if self.controller.settings.scale.policy != OFF:
+            found |= load_signals(seconds, slots)
+        self._learned = replace(learned, recent=recent.then(learned.recent, found)) if found else learned
 
     def _pop_told(self) -> list[Mapping[str, Any]]:
         """What was decided since the last event, as users are told it."""

@@ -27,6 +27,8 @@ from watersmeet.adapt.policies.migrate.road import FULL, Advance, Standing, Take
 from watersmeet.errors import InternalError, JobError, ResourceError
 from watersmeet.model.ids import LIVE, StateName
 from watersmeet.model.segments import Segment
+from watersmeet.optimize.allocate import SPREAD, allocate, load_factors
+from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.matching import Matching, match_plans
 from watersmeet.plan.physical import PhysicalPlan
@@ -37,7 +39,15 @@ from watersmeet.runtime.seeding import Seeding
 from watersmeet.state.expiry import expire_made, horizon_us
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import ANSWERS, WARMS_UP, Manifest, Track, Warming
-from watersmeet.state.updates import AddSegment, RecordDecision, ReleaseGroups, SetTracks, SwitchPlan, Update
+from watersmeet.state.updates import (
+    AddSegment,
+    RecordDecision,
+    ReleaseGroups,
+    SetPlacement,
+    SetTracks,
+    SwitchPlan,
+    Update,
+)
 
 if TYPE_CHECKING:
     from watersmeet.runtime.driver import Driver
@@ -264,7 +274,7 @@ class Migrator:
         if plan.query is not former.query:
             driver.deliver_pending(at_end=True)  # results of the two have other columns, and are not gathered
         faults.reach("before-switch")
-        driver.commit([*_changed(added, tasks), switch, RecordDecision(told)])
+        driver.commit([*_changed(added, tasks), switch, *self._placed(former, plan), RecordDecision(told)])
         faults.reach("after-switch")
         self._drop_scratch(tasks)
         self._target = None
@@ -273,6 +283,17 @@ class Migrator:
         driver.decide(Moment.AFTER_BATCH)  # what is in memory now may be too much
         driver.tidy()
         return decided
+
+    def _placed(self, former: PhysicalPlan, plan: PhysicalPlan) -> list[Update]:
+        """Where operators run on keys that the former plan did not have; the others stay."""
+        balance, placement = self._driver.controller.settings.balance, self._manifest.placement
+        if balance.allocate == SPREAD:
+            return []
+        for partitioning in {state.partitioning for state in former.states.values()}:
+            placement = placement.move(partitioning, {})  # as it is
+        loads = load_factors(plan, Statistics(measured=self._manifest.measured))
+        placed = allocate(balance.allocate, loads, placement, balance.weights)
+        return [] if placed == placement else [SetPlacement(placed)]
 
     def _make(self, seeding: Seeding) -> list[TaskReport]:
         return self._driver.executor.make_states(seeding) if seeding.matching.made and seeding.rows else []

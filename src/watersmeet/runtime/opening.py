@@ -13,6 +13,7 @@ from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import Job
 from watersmeet.errors import CheckpointError, StateConflictError
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement
+from watersmeet.optimize.allocate import SPREAD, allocate, load_factors
 from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.optimize.strategies import STRATEGIES
@@ -117,7 +118,7 @@ def open_run(
     _ = outputs.waiting_folders  # raises where an address is not to be reached, before anything is made
     if folders is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
-        placement = Placement(settings.slots, settings.groups)
+        placement = first_placement(query, settings, spec, chosen)
         _check_steps(query, settings, first_manifest(query, spec, placement))
         outputs.of_checkpoint(new_name()).refuse_results_of_others()
         spill = Folder(tempfile.mkdtemp(prefix="watersmeet-"), durable=False) if settings.memory.watched else None
@@ -153,7 +154,7 @@ def _take(
     table = open_table(folders, query)
     if table is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
-        placement = Placement(settings.slots, settings.groups)
+        placement = first_placement(query, settings, spec, chosen)
         outputs = outputs.of_checkpoint(new_name())
         holder = this_run(outputs.waiting_folders)
         first = first_manifest(
@@ -241,6 +242,28 @@ def plan_ahead(
             changed = replace(settings.plan, statistics=known)
             return choose_spec(query, changed, settings.memory.watched, note)
     return choose_spec(query, settings.plan, settings.memory.watched, note)
+
+
+def first_placement(query: Query, settings: RunSettings, spec: PlanSpec, chosen: ChosenPlan) -> Placement:
+    """Where the operators of a run that begins are: spread, or by what each is thought to take."""
+    placement, balance = Placement(settings.slots, settings.groups), settings.memory.balance
+    if balance.allocate == SPREAD:
+        return placement
+    loads = load_factors(lay_out_spec(query, spec), chosen.statistics)
+    return allocate(balance.allocate, loads, placement, balance.weights)
+
+
+def placement_ahead(
+    query: Query, settings: RunSettings, folders: CheckpointFolders | None, spec: PlanSpec, chosen: ChosenPlan
+) -> Placement:
+    """Where operators would be when a run begins: as its checkpoint has it, if there is one. Changes nothing."""
+    manifest = None if folders is None else newest_manifest(folders)
+    if manifest is None or manifest.query.digest != identify(query).digest:
+        return first_placement(query, settings, spec, chosen)
+    placement = manifest.placement
+    if settings.slots != placement.asked_slots:
+        placement = placement.spread(settings.slots)
+    return placement if settings.groups == placement.groups else placement.regroup(settings.groups)
 
 
 def _opened(

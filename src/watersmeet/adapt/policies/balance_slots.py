@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CutGroup, Decision, ReviewMoves
+from watersmeet.adapt.decisions import CutGroup, Decision, Rescale, ReviewMoves
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.policies.balance import BALANCE_POLICIES
+from watersmeet.adapt.policies.balance import BALANCE_POLICIES, TIME
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot
+from watersmeet.adapt.policies.balance.routed import with_routed
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.slot_figures import SlotFigures
@@ -29,7 +30,7 @@ class BalanceSlots:
     slot_bytes: int | None  # of each
 
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
-    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY, Signal.GENERATIONS})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY, Signal.GENERATIONS, Signal.PARTS})
 
     @classmethod
     def of(cls, settings: MemorySettings) -> BalanceSlots:
@@ -52,14 +53,16 @@ class BalanceSlots:
 
     def view(self, outlook: Outlook) -> BalanceView:
         placement = outlook.placement
-        pieces = tuple(_pieces(outlook))
+        held = _pieces(outlook)
+        # Memory is levelled by spills too, and routed joins cannot be spilled.
+        pieces = tuple(with_routed(held, outlook) if self.settings.policy == TIME else held.values())
         figures = [*outlook.learned.slots, *[SlotFigures()] * placement.slots][: placement.slots]
         weights = [*self.settings.weights, *[1.0] * placement.slots][: placement.slots]
         slots = tuple(
             Slot(
                 number=slot,
                 bytes=sum(piece.bytes for piece in pieces if piece.slot == slot),
-                seconds=figures[slot].seconds,
+                seconds=figures[slot].cpu_seconds if self.settings.by_cpu else figures[slot].seconds,
                 output=sum(piece.output for piece in pieces if piece.slot == slot),
                 groups=sum(piece.slot == slot for piece in pieces),
                 weight=weights[slot],
@@ -83,14 +86,15 @@ class BalanceSlots:
 
 
 def _last_change(outlook: Outlook) -> float:
-    """The batch before which groups were last moved or cut: what slots take since then is not known yet."""
-    made = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] == CutGroup.__name__]
+    """The batch before which groups were last moved or cut, or slots came: what these take is not known yet."""
+    kinds = (CutGroup.__name__, Rescale.__name__)
+    made = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] in kinds]
     moved = outlook.learned.moved
     made += [] if moved is None else [moved["batch"]]
     return float(max(made, default=-math.inf))
 
 
-def _pieces(outlook: Outlook) -> Iterator[Piece]:
+def _pieces(outlook: Outlook) -> dict[tuple[Partitioning, int], Piece]:
     """Groups with rows, or with closed generations, of each partitioning."""
     held: dict[tuple[Partitioning, int], Piece] = {}
     ledgers = outlook.ledgers
@@ -108,7 +112,7 @@ def _pieces(outlook: Outlook) -> Iterator[Piece]:
             known.cold or bool(ledgers[group.operator].closed_groups[group.group]),
             max(known.keys, group.unique),
         )
-    yield from held.values()
+    return held
 
 
 def _review(outlook: Outlook, view: BalanceView) -> Iterator[ReviewMoves]:

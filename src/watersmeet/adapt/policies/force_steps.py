@@ -15,6 +15,7 @@ from watersmeet.adapt.decisions import (
     Decision,
     MergeGroup,
     MigrationAbandoned,
+    Move,
     MoveGroups,
     Rescale,
     SpillGroups,
@@ -60,17 +61,18 @@ class ForceSteps:
             assert step.plan is not None
             yield ChangePlan(step.plan, step.by, step.at_batch, FORCED)
         if not waiting:
+            slots = next((step.slots for step in steps if step.slots is not None), outlook.placement.slots)
             for step in steps:
-                yield from _placed(step, outlook)
+                yield from _placed(step, slots, outlook)
                 yield from self._spills_and_merges(step, outlook, () if changes else step.cut)
 
     def _spills_and_merges(
         self, step: ForcedStep, outlook: Outlook, cut: Sequence[LabelledGroup]
     ) -> Iterator[Decision]:
-        moved = [(label, group) for label, group, _ in step.move]
-        unknown = [named for named in (*cut, *moved, *step.spill, *step.merge) if not _is_there(named, outlook)]
-        if unknown:
-            names = ", ".join(f"{label}:{group}" for label, group in unknown)
+        unknown = [named for named in (*cut, *step.spill, *step.merge) if not _is_there(named, outlook)]
+        unmoved = [_title(move) for move in step.move if not _can_move(move, outlook.plan, outlook.placement)]
+        if unknown or unmoved:
+            names = ", ".join([*(f"{label}:{group}" for label, group in unknown), *unmoved])
             yield CannotForce(step.at_batch, f"the plan {outlook.plan.tree} does not have {names}")
         spilled = tuple(_keys(outlook.plan, [named for named in step.spill if named not in unknown]))
         if step.spill_share is not None:
@@ -94,23 +96,54 @@ def _is_there(named: LabelledGroup, outlook: Outlook) -> bool:
     return operator is not None and group < outlook.placement.of(outlook.plan.operators[operator].partitioning).groups
 
 
-def _placed(step: ForcedStep, outlook: Outlook) -> Iterator[Decision]:
-    """Other slots and owners, as far as they are not as the step has them."""
-    slots = outlook.placement.slots
-    if step.slots not in (None, slots):
+def _placed(step: ForcedStep, slots: int, outlook: Outlook) -> Iterator[Decision]:
+    """Other slots and owners, as far as they are not as the step has them; there are to be so many slots."""
+    plan, placement = outlook.plan, outlook.placement
+    if step.slots not in (None, placement.slots):
         assert step.slots is not None
-        yield Rescale(slots, step.slots, step.at_batch, FORCED)
-    moves = tuple(
-        (outlook.plan.labels[label], group, slot)
-        for label, group, slot in step.move
-        if _is_there((label, group), outlook)
-    )
-    if moves and (step.slots not in (None, slots) or not all(_is_owner(outlook, *move) for move in moves)):
+        yield Rescale(placement.slots, step.slots, step.at_batch, FORCED)
+    able = [move for move in step.move if _can_move(move, plan, placement) and move[2] < slots]
+    moves = tuple(single for move in able for single in _single_moves(move, plan, placement))
+    if moves and (slots != placement.slots or not all(_is_owner(outlook, *move) for move in moves)):
         yield MoveGroups(moves, step.at_batch, FORCED)
+    if gone := [move for move in step.move if move[2] >= slots]:
+        titles = ", ".join(f"{_title(move)}->{move[2]}" for move in gone)
+        yield CannotForce(step.at_batch, f"there are {slots} slots now, the last of which is {slots - 1}: {titles}")
 
 
-def _is_owner(outlook: Outlook, operator: OperatorName, group: int, slot: int) -> bool:
-    return outlook.placement.of(outlook.plan.operators[operator].partitioning).owners[group] == slot
+def _is_owner(outlook: Outlook, name: OperatorName | Partitioning, group: int, slot: int) -> bool:
+    partitioning = outlook.plan.placed_on(name)
+    assert partitioning is not None
+    return outlook.placement.of(partitioning).owners[group] == slot
+
+
+def _can_move(move: LabelledMove, plan: PhysicalPlan, placement: Placement) -> bool:
+    """Whether what is to be moved is there. Single groups of a routed join are named by one of its keys."""
+    name, groups, _ = move
+    placed = plan.partitionings.get(name, ())
+    if groups is None or len(placed) != 1:
+        return groups is None and bool(placed)
+    return groups[1] <= placement.of(placed[0]).groups
+
+
+def _single_moves(move: LabelledMove, plan: PhysicalPlan, placement: Placement) -> Iterator[Move]:
+    """Group by group, under the name that a manifest has for it."""
+    name, groups, slot = move
+    for partitioning in plan.partitionings[name]:
+        for group in range(*(groups or (0, placement.of(partitioning).groups))):
+            yield plan.labels.get(name, partitioning), group, slot
+
+
+def _title(move: LabelledMove) -> str:
+    """
+    >>> _title(("J1", (3, 4), 1)), _title(("J1", (0, 10), 1)), _title(("k0", None, 1))
+    ('J1:3', 'J1:0-9', 'k0:*')
+    """
+    name, groups, _ = move
+    if groups is None:
+        return f"{name}:*"
+    low, high = groups
+    return f"{name}:{low}" if high == low + 1 else f"{name}:{low}-{high - 1}"
 
 
 def _cuts(step: ForcedStep, outlook: Outlook) -> Iterator[CutGroup]:
@@ -169,8 +202,9 @@ def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest
         if batch > manifest.last_batch:
             placement = _check_slots(together, placement)
         moves = [move for step in together for move in step.move]
-        moved = [(label, group) for label, group, _ in moves]
-        _check_named([*moved, *(named for step in together for named in (*step.spill, *step.merge))], plan, placement)
+        _check_named([named for step in together for named in (*step.spill, *step.merge)], plan, placement)
+        for move in moves:
+            _check_moved(move, plan, placement)
         if batch > manifest.last_batch:
             _check_moves(moves, plan, placement)
 
@@ -205,19 +239,41 @@ def _check_slots(steps: Sequence[ForcedStep], placement: Placement) -> Placement
 
 
 def _check_moves(moves: Iterable[LabelledMove], plan: PhysicalPlan, placement: Placement) -> None:
-    owners: dict[tuple[Partitioning, int], int] = {}
-    for label, group, slot in moves:
+    owners: dict[tuple[Partitioning | None, int], int] = {}
+    for move in moves:
+        slot = move[2]
         if slot >= placement.slots:
             raise JobError(
-                f'[[adapt.force]] moves "{label}:{group}" to slot {slot}, which is not there',
+                f'[[adapt.force]] moves "{_title(move)}" to slot {slot}, which is not there',
                 detail=f"The last one that there is by then is {placement.slots - 1}; the first is 0.",
             )
-        other = owners.setdefault((plan.operators[plan.labels[label]].partitioning, group), slot)
-        if other != slot:
-            raise JobError(
-                f'[[adapt.force]] moves "{label}:{group}" to slot {slot} and to slot {other}',
-                detail="Groups of operators on one key are moved together.",
-            )
+        for name, group, _ in _single_moves(move, plan, placement):
+            other = owners.setdefault((plan.placed_on(name), group), slot)
+            if other != slot:
+                what = f"{plan.label(OperatorName(name))}:{group}"
+                raise JobError(
+                    f'[[adapt.force]] moves "{what}" to slot {slot} and to slot {other}',
+                    detail="Groups of operators on one key are moved together.",
+                )
+
+
+def _check_moved(move: LabelledMove, plan: PhysicalPlan, placement: Placement) -> None:
+    if _can_move(move, plan, placement):
+        return
+    name, known = move[0], plan.partitionings
+    placed = known.get(name, ())
+    if len(placed) > 1:
+        raise JobError(
+            f'[[adapt.force]] moves "{_title(move)}", and {name} is routed over several keys',
+            detail=f"Each of {', '.join(placed)} has groups of its own.",
+            hint=f'For example "{placed[0]}:0->1", or all of them: "{name}:*->1".',
+        )
+    there = placement.of(placed[0]).groups if placed else placement.groups
+    raise JobError(
+        f'[[adapt.force]] names "{_title(move)}", which the plan does not have',
+        detail=f"What can be moved is {', '.join(known)}, with groups 0 to {there - 1}.",
+        hint=None if placed else did_you_mean(name, tuple(known)) or "`watersmeet explain` shows the operators.",
+    )
 
 
 def _check_named(groups: Iterable[LabelledGroup], plan: PhysicalPlan, placement: Placement) -> None:

@@ -34,11 +34,15 @@ class SpillOverBudget:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         spilled = list(self._of_slots(outlook))
         yield from spilled
-        active = outlook.active_bytes
-        if self.budget_bytes is None or active <= self.budget_bytes * self.above or spilled:
+        active, memory = outlook.active_bytes, outlook.memory if spilled else None
+        if memory is not None:  # what slots leave may be too much in all
+            gone = {key for decision in spilled for key in decision.groups}
+            active -= sum(group.size_bytes for group in memory.groups if group.key in gone)
+            memory = replace(memory, groups=tuple(g for g in memory.groups if g.key not in gone), active_bytes=active)
+        if self.budget_bytes is None or active <= self.budget_bytes * self.above:
             return
         wanted = max(int(self.share * active), active - self.budget_bytes)
-        decision = find_spill_policy(self.choice)(outlook.memory, wanted)
+        decision = find_spill_policy(self.choice)(memory or outlook.memory, wanted)
         if decision.groups:
             yield replace(decision, reason=f"{self.choice}: {decision.reason}")
         elif (outlook.last_decision or {}).get("decision") != CannotSpill.__name__:  # said once, until there is news

@@ -355,7 +355,7 @@ class SparkRun:
         changed = plan is not self._opened.plan  # and what was weighed up for the former one says nothing of it
         considered = () if changed else self._opened.chosen.alternatives
         reason = manifest.answering.reason if changed else self._opened.chosen.reason
-        return explain_text(plan, reason, sizes, considered, manifest.measured)
+        return explain_text(plan, reason, sizes, considered, manifest.measured, manifest.placement)
 
     def decisions(self) -> list[Mapping[str, Any]]:
         """What was decided while the query ran, and why."""

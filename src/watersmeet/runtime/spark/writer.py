@@ -9,8 +9,16 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings, ReplanSettings
-from watersmeet.config import EXISTING, SINK_FORMATS, AdaptConfig, check_weights, one_folder, read_retention
+from watersmeet.adapt.settings import BalanceSettings, MemorySettings, ReplanSettings, ScaleSettings
+from watersmeet.config import (
+    EXISTING,
+    SINK_FORMATS,
+    AdaptConfig,
+    check_scale_slots,
+    check_weights,
+    one_folder,
+    read_retention,
+)
 from watersmeet.errors import JobError, cause, did_you_mean
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
@@ -45,6 +53,10 @@ OPTIONS = (
     "balance",
     "balanceEvery",
     "balanceThreshold",
+    "allocate",
+    "scale",
+    "scaleSlots",
+    "scaleSeconds",
     "spill",
     "merge",
     "replan",
@@ -288,6 +300,7 @@ class StreamWriter:
             merge=self._options.get("merge", settings.merge),
             replan=self._replan(),
             balance=self._balance(),
+            scale=self._scale(),
         )
 
     def _balance(self) -> BalanceSettings:
@@ -298,7 +311,21 @@ class StreamWriter:
             self._share("balanceThreshold", given.threshold),
             self._whole("balanceEvery", given.every),
             self._weights(),
+            options.get("allocate", given.allocate),
         )
+
+    def _scale(self) -> ScaleSettings:
+        """The options that say how many slots there are, before what a job file says."""
+        given, options = self._adapt.scale, self._options
+        words = options.get("scaleSlots", f"{given.least}, {given.most}").split(",")
+        bounds = check_scale_slots([int(word) if word.strip().isdigit() else word.strip() for word in words])
+        seconds = given.seconds
+        if "scaleSeconds" in options:
+            seconds = self._number("scaleSeconds", 0.0, "It is the time that a batch may take, in seconds.")
+        settings = ScaleSettings(options.get("scale", given.policy), *bounds, seconds)
+        interval = self._trigger.get("processingTime")
+        every = None if interval is None else parse_duration(str(interval), "processingTime")
+        return settings.following(every, self._whole("slots", DEFAULT_SLOTS))
 
     def _weights(self) -> tuple[float, ...]:
         text = self._options.get("slotWeights", "")
@@ -324,11 +351,14 @@ class StreamWriter:
         return settings.for_plan(options.get("plan", self._adapt.plan))
 
     def _share(self, name: str, default: float) -> float:
+        return self._number(name, default, "It is a share: from 0 to 1.")
+
+    def _number(self, name: str, default: float, detail: str) -> float:
         text = self._options.get(name, str(default))
         try:
             return float(text)
         except ValueError:
-            raise JobError(f'{name} "{text}" is not a number', detail="It is a share: from 0 to 1.") from None
+            raise JobError(f'{name} "{text}" is not a number', detail=detail) from None
 
     def _wanted(self, plan: PhysicalPlan, late: str | None) -> dict[str, tuple[str, ...]]:
         """The columns to read of each stream: those that the query needs, or all if late rows are kept."""

@@ -1,7 +1,7 @@
 """What policies of balance see: slots with their loads, and the pieces of work that may go from one to another.
 
-A piece is a group of a partitioning, with what all operators on it hold and do: it is moved as one. Joins that are
-routed keep a state for each key and have no groups of their own; they stay as they are spread.
+A piece is a group of a partitioning, with what all operators on it hold and do: it is moved as one. Of routed joins see
+`routed.py`.
 
 The most and the least loaded slot are a pair, as in [Liu05] and [Zhu06]: the *sender* and the *receiver*.
 """
@@ -19,7 +19,7 @@ Moved = tuple["Piece", int]  # with the slot that it goes to
 
 @dataclass(frozen=True)
 class Piece:
-    operator: OperatorName  # one on its partitioning, which it is named by
+    operator: OperatorName  # one on its partitioning, which it is named by; of routed joins, the partitioning itself
     partitioning: Partitioning
     group: int
     slot: int

@@ -5,6 +5,11 @@ that takes longest a group goes to the one that is done first, the one that leav
 and again, until the slots are within the threshold or no group helps. A slot that works more slowly takes longer for
 the same group: by its weight, or by what it has done in a second lately.
 
+Seconds are those of the clock on Spark, where a slow machine shows in nothing else, and of the CPU in one process: its
+threads wait for each other and for the machine. With 2 slots of 3 : 1 rows and both cores taken by others tasks took
+3.3 : 1 seconds of CPU and 2.7 : 1 by the clock, and of four slots with 3 : 1 : 1 : 1 rows 4.0 : 1.0 : 0.8 : 1.2 and
+3.2 : 1.0 : 0.7 : 0.8; in batches of 10,000 rows, 1.5 : 1 and 4.6 : 1, with 5 ms a task.
+
 It moves only what pays: the longest slot is shorter by `LEAST` of its time, and what that saves in the batches that
 figures are expected to last is more than reading the rows elsewhere takes. A group that is longer than what differs
 cannot help whole: it is cut in two where it has several keys.

@@ -1,0 +1,1 @@
+"""How many slots there are, while a query runs: by the seconds that batches take (`seconds.py`)."""

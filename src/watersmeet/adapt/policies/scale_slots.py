@@ -1,0 +1,44 @@
+"""Asks `scale/seconds.py` how many slots there are to be, and says what came of the last change; before each batch.
+
+Not while a change of the plan is under way, whose steps batches wait for, and never more slots than there are groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from watersmeet.adapt.decisions import Decision, Rescale, ReviewRescale
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.policies.scale.seconds import Bounds, load_of, review, wanted
+from watersmeet.adapt.settings import ScaleSettings
+
+
+@dataclass(frozen=True)
+class ScaleSlots:
+    settings: ScaleSettings
+
+    moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
+    needs: ClassVar[frozenset[Signal]] = frozenset()
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        placement, scaled = outlook.placement, outlook.learned.scaled or {}
+        load = load_of(placement.slots, outlook.learned.recent)
+        if load is None or outlook.migrating or self.settings.seconds is None:
+            return
+        if (found := review(load, scaled)) is not None:
+            yield ReviewRescale(f"seconds: {found.reason}", found.figures, found.back_to is not None)
+            if found.back_to is not None:
+                yield Rescale(placement.slots, found.back_to, outlook.next_batch, f"seconds: {found.reason}")
+                return
+        most = min(self.settings.most, placement.groups)
+        bounds = Bounds(
+            min(self.settings.least, most),
+            most,
+            self.settings.seconds,
+            scaled.get("no_use"),
+            scaled.get("no_use_rows", 0.0),
+        )
+        if (change := wanted(load, bounds)) is not None:
+            yield Rescale(placement.slots, change.slots, outlook.next_batch, change.reason, change.figures)
