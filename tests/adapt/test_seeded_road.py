@@ -62,6 +62,7 @@ def test_a_step_takes_what_is_left_at_the_pace_of_the_last_one() -> None:
         pytest.param(0.3, 0.5, STRETCH - 0.8, STRETCH - 0.8, id="later, less"),
         pytest.param(0.6, 0.5, 0.0, 0.5 * SHARE, id="shortly before the next batch, nothing, or a share of it"),
         pytest.param(0.0, 1.0, STRETCH - 1.0, SHARE, id="without a pause, a share of a batch"),
+        pytest.param(9.0, 0.01, LEAST_SECONDS, LEAST_SECONDS, id="beside short batches, what nobody notices"),
     ],
 )
 def test_results_of_the_next_batch_are_in_time(

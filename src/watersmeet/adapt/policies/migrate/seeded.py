@@ -37,7 +37,7 @@ from watersmeet.state.manifest import Warming
 # 1.3 here, and 1.41 times with 1.15 (`benchmarks/migration`, gaps).
 STRETCH = 1.25
 IDLE_SECONDS = 1.0  # that a step may take where rows have not come when they usually do
-LEAST_SECONDS = 0.05  # that it may take there
+LEAST_SECONDS = 0.02  # that it may take there, and right before a batch: nobody notices
 SHARE = 0.4  # of the time of a batch that a step right before one may take, where batches leave no time between them
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
 WORTH = 0.5  # of what a step may take at most, below which it is not worth its while
@@ -96,7 +96,7 @@ def _seconds(standing: Standing) -> float:
     usual, since = standing.usual_seconds, standing.since_seconds
     whole = STRETCH * usual - standing.batch_seconds
     if standing.silent_seconds is None:
-        return max(SHARE * standing.batch_seconds, whole - since)
+        return max(LEAST_SECONDS, SHARE * standing.batch_seconds, whole - since)
     if since > STRETCH * usual:
         return max(LEAST_SECONDS, min(IDLE_SECONDS, standing.silent_seconds))
     return whole - since if since <= (1 - WORTH) * whole else 0.0
