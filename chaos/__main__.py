@@ -147,6 +147,7 @@ def _show(outcome: Outcome, runtime: str, as_json: bool) -> None:
         f"{outcome.stories:,} histories ({runtime}), {counts['actions']:,} actions, {counts['runs']:,} runs, "
         f"{counts['batches']:,} batches, {counts['SpillGroups']:,} spills, {counts['MergeGroup']:,} merges of groups, "
         f"{counts['ChangePlan']:,} changes of the plan ({counts['MigrationAbandoned']:,} abandoned), "
+        f"{counts['MoveGroups']:,} moves of groups, {counts['CutGroup']:,} cuts, {counts['Rescale']:,} rescales, "
         f"{counts['Verify']:,} times verified; {outcome.seconds:,.0f} seconds"
     )
     console.print(

@@ -9,7 +9,7 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from chaos.shapes import FILE_US, LATENESS_FILES, Shape
 from chaos.shelves import FolderShelf, Shelf
 from chaos.wrong import WrongError
 from object_server import S3Proxy
+from watersmeet.config import Job
 from watersmeet.runtime.events import Event
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
@@ -31,6 +32,26 @@ from watersmeet.state.table import read_versions
 GROUPS = 6
 OUTPUTS = 3  # folders that results go to, one at a time
 ASIDE = ("_rolled-back-*", "_set-aside-*")  # where operations put results that were withdrawn
+
+
+@dataclass(frozen=True)
+class Step:
+    """An entry of `[[adapt.force]]`: what is forced before a batch.
+
+    >>> Step(5, {"slots": 3, "move": ["J1:2->1"]}).toml
+    '{at_batch = 5, slots = 3, move = ["J1:2->1"]}'
+    """
+
+    at_batch: int
+    values: Mapping[str, Any]
+
+    @property
+    def toml(self) -> str:
+        return "{" + ", ".join(f"{name} = {json.dumps(v)}" for name, v in self._entries) + "}"
+
+    @property
+    def _entries(self) -> Iterable[tuple[str, Any]]:
+        return {"at_batch": self.at_batch, **self.values}.items()
 
 
 @dataclass(frozen=True)
@@ -50,7 +71,10 @@ class Settings:
     max_rows_per_file: int = 0
     drain: bool = False
     plan: str = ""
-    forced: tuple[tuple[int, str, str], ...] = ()  # changes of the plan: before which batch, to which plan, by what
+    forced: tuple[Step, ...] = ()
+    balance: str = ""
+    balance_every: int = 1
+    slot_memory: str = ""
 
     def overrides(self, streams: Iterable[str]) -> list[str]:
         """As `--set` takes them. Where results go is in the job file: addresses of stores have secrets in them."""
@@ -65,10 +89,12 @@ class Settings:
             "sink.deliver_every": self.deliver_every,
             "sink.max_rows_per_file": self.max_rows_per_file,
             "adapt.plan": self.plan,
+            "adapt.balance": self.balance,
+            "adapt.balance_every": self.balance_every,
+            "run.slot_memory": self.slot_memory,
         }
         chosen = [f"{name}={json.dumps(value)}" for name, value in asked.items() if value]
-        steps = [f'{{at_batch = {batch}, plan = "{plan}", by = "{by}"}}' for batch, plan, by in self.forced]
-        chosen += [f"adapt.force=[{', '.join(steps)}]"] if steps else []
+        chosen += [f"adapt.force=[{', '.join(step.toml for step in self.forced)}]"] if self.forced else []
         return chosen + [f"streams.{name}.options.maxFilesPerTrigger={self.max_files}" for name in streams]
 
 
@@ -143,6 +169,10 @@ class Ground(ABC):
     @abstractmethod
     def command(self, *arguments: str) -> str:
         """`watersmeet ARGUMENTS`, which ends well, or dies: a word."""
+
+    @abstractmethod
+    def job(self) -> Job:
+        """As the next run has it."""
 
     @abstractmethod
     def deal(self, blow: Blow) -> None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaos import deaths, disks, operations, ordinary, plans, processes, rivals, stores
+from chaos import deaths, disks, operations, ordinary, placements, plans, processes, rivals, stores
 from chaos.ground import Action
 from chaos.shapes import Shape
 from watersmeet.faults import POINTS
@@ -25,6 +25,8 @@ ORDINARY: tuple[Kind, ...] = (
     Kind("restart", 7, ordinary.draw_restart),
     Kind("force-plan", 4, plans.draw_force_plan),
     Kind("ask-for-plan", 1, plans.draw_ask_for_plan),
+    Kind("force-placement", 4, placements.draw_force_placement),
+    Kind("balance", 3, ordinary.draw_balance),
     Kind("settle", 2, ordinary.draw_settle),
     Kind("verify", 1.5, operations.draw_verify),
 )
@@ -39,6 +41,7 @@ FAULTS: tuple[Kind, ...] = (
     Kind("bit-flips", 1, disks.draw_flip_bit),
     Kind("dies-gathering", 0.5, deaths.draw_die_gathering),
     Kind("dies-migrating", 1.5, plans.draw_die_migrating),
+    Kind("dies-placing", 1.5, placements.draw_die_placing),
     Kind("backup", 0.5, operations.draw_back_up),
     Kind("rollback", 1, operations.draw_roll_back),
     Kind("backup-rollback", 0.4, operations.draw_back_up_roll_back),

@@ -29,12 +29,21 @@ import pyarrow.parquet as pq
 
 from power_loss import Killed, Recorder
 from watersmeet import faults
+from watersmeet.adapt.policies.balance import relocation
 from watersmeet.adapt.policies.migrate import seeded
-from watersmeet.runtime import checkpoint, compacting, opening, rollback, upgrading
+from watersmeet.model.slot_figures import SlotFigures
+from watersmeet.runtime import checkpoint, compacting, opening, rollback, stages, upgrading
 from watersmeet.runtime.clock import Ended, never
 from watersmeet.runtime.local import executor
 from watersmeet.state import file_lists, syncing, table
 from watersmeet.state.epochs import Holder
+
+
+def _by_rows(seconds: float, cpu_seconds: float, rows_in: float, rows_out: float) -> SlotFigures:
+    """What a task takes, as a function of the seed: a millisecond a row."""
+    took = (rows_in + rows_out) / 1000
+    return SlotFigures(took, took, rows_in, rows_out)
+
 
 # Snapshots, lists of files and looks through all files come often, so that histories have many of each.
 SOON: tuple[tuple[Any, str, Any], ...] = (
@@ -42,6 +51,8 @@ SOON: tuple[tuple[Any, str, Any], ...] = (
     (file_lists, "LISTED", 3),
     (checkpoint, "LOOK_THROUGH_EVERY", 25),
     (seeded, "_rows_allowed", lambda standing: 40),  # so that a change of the plan takes several steps
+    (relocation, "LEAST_BYTES", 200),
+    (stages, "SlotFigures", _by_rows),
 )
 
 

@@ -89,6 +89,9 @@ class Restart:
     deliver_every: str | None = None
     max_rows_per_file: int | None = None
     drain: bool | None = None
+    balance: str | None = None
+    balance_every: int | None = None
+    slot_memory: str | None = None
     running: ClassVar[bool] = False
 
     def apply(self, world: Ground) -> str:
@@ -107,6 +110,9 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "max_files": (1, 2, 3),
     "output": tuple(range(OUTPUTS)),
     "deliver_every": ("", "1 second", "1 minute", "1 hour"),
+    "balance": ("off", "relocate", "lazy-disk", "active-disk", "time"),
+    "balance_every": (1, 2, 5),
+    "slot_memory": ("", "800", "1500", "20000"),
 }
 LOCAL_CHOICES: dict[str, tuple[object, ...]] = {
     "max_batch_rows": (0, 1, 5, 12, 20),
@@ -118,6 +124,12 @@ LOCAL_CHOICES: dict[str, tuple[object, ...]] = {
 
 def draw_restart(draw: random.Random, shape: Shape) -> Restart:
     return draw_change(draw, CHOICES | LOCAL_CHOICES)
+
+
+def draw_balance(draw: random.Random, shape: Shape) -> Restart:
+    """Another policy of balance, which looks often, with a limit for each slot or none."""
+    every, limit = draw.choice((1, 2, 5)), draw.choice(CHOICES["slot_memory"])
+    return Restart(balance=str(draw.choice(CHOICES["balance"][1:])), balance_every=every, slot_memory=str(limit))
 
 
 def draw_change(draw: random.Random, choices: dict[str, tuple[object, ...]]) -> Restart:

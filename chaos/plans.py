@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from chaos.ground import Ground
+from chaos.ground import Ground, Step
 from chaos.mortal import Blow
 from chaos.shapes import Shape
 from chaos.world import World
@@ -27,7 +27,7 @@ class ForcePlan:
 
     def apply(self, world: Ground) -> str:
         first = world.next_batch
-        forced = tuple((first + after, plan, by) for after, plan, by in self.changes)
+        forced = tuple(Step(first + after, {"plan": plan, "by": by}) for after, plan, by in self.changes)
         world.settings = replace(world.settings, forced=forced)
         return "forced"
 
