@@ -98,6 +98,16 @@ class Placement:
         """The same groups, spread evenly over the number of slots that a user has set."""
         return replace(self, slots=slots, owners={}, asked=0)
 
+    def asking(self, slots: int) -> Placement:
+        """For a run that is started with so many slots: what was come to lasts while the same number is asked for.
+
+        >>> Placement(3, 4, asked=2).asking(2).slots, Placement(3, 4, asked=2).asking(4).slots
+        (3, 4)
+        """
+        if slots == self.asked_slots:
+            return self
+        return replace(self, asked=0) if slots == self.slots else self.spread(slots)
+
     def rescale(self, slots: int) -> Placement:
         """The same groups over another number of slots than a user has set. Where groups were placed, few of them move.
 

@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
 from watersmeet.model.file_sums import sum_of
@@ -280,16 +279,9 @@ def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: Mapping[F
 
 
 def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
-    """Another number of slots for a run that goes on changes owners alone: what was cut stays cut.
-
-    One that has come to have another number than was asked for keeps it for as long as the same one is asked for.
-    """
-    placement = manifest.placement
-    if slots == placement.asked_slots:
-        return []
-    if slots == placement.slots:
-        return [SetPlacement(replace(placement, asked=0))]
-    return [SetPlacement(placement.spread(slots))]
+    """Another number of slots for a run that goes on changes owners alone: what was cut stays cut."""
+    placement = manifest.placement.asking(slots)
+    return [] if placement == manifest.placement else [SetPlacement(placement)]
 
 
 def retention_changed(manifest: Manifest, retention: Retention) -> list[Update]:

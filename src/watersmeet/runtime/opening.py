@@ -216,17 +216,15 @@ def _check_steps(query: Query, settings: RunSettings, manifest: Manifest) -> Non
         spec = spec_of(query, choose_tree(query, asked))
         track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
         manifest = replace(manifest, tracks=(track,))
-    check_steps(settings.memory, lay_out_spec(query, manifest.answering.spec), _regrouped(manifest, settings))
+    check_steps(settings.memory, lay_out_spec(query, manifest.answering.spec), _placed(manifest, settings))
 
 
-def _regrouped(manifest: Manifest, settings: RunSettings) -> Manifest:
-    """With the groups that the run will have by its first batch."""
-    if manifest.placement.groups == settings.groups:
-        return manifest
-    placement = manifest.placement
-    if settings.slots != placement.asked_slots:
-        placement = placement.spread(settings.slots)
-    return replace(manifest, placement=placement.regroup(settings.groups))
+def _placed(manifest: Manifest, settings: RunSettings) -> Manifest:
+    """With the slots and the groups that the run will have by its first batch."""
+    placement = manifest.placement.asking(settings.slots)
+    if placement.groups != settings.groups:
+        placement = placement.regroup(settings.groups)
+    return replace(manifest, placement=placement)
 
 
 def plan_ahead(
@@ -309,5 +307,5 @@ def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest
             hint="Use another checkpoint folder, or leave these out.",
         )
     track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
-    check_steps(settings.memory, new, _regrouped(replace(manifest, tracks=(track,)), settings))
+    check_steps(settings.memory, new, _placed(replace(manifest, tracks=(track,)), settings))
     return spec

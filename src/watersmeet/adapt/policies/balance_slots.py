@@ -39,6 +39,8 @@ class BalanceSlots:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         if outlook.placement.slots < 2 or outlook.next_batch < BATCHES_KNOWN:
             return
+        if outlook.migrating:  # one change at a time: a cut would be the end of that of the plan
+            return
         if outlook.next_batch % self.settings.every:
             return
         if outlook.next_batch - _last_change(outlook) < self.settings.every:

@@ -69,6 +69,10 @@ class ForceSteps:
     def _spills_and_merges(
         self, step: ForcedStep, outlook: Outlook, cut: Sequence[LabelledGroup]
     ) -> Iterator[Decision]:
+        narrow = [named for named in cut if _is_narrow(named, step, outlook)]
+        if narrow:
+            names = ", ".join(f"{label}:{group}" for label, group in narrow)
+            yield CannotForce(step.at_batch, f"too narrow to be cut: {names}")
         unknown = [named for named in (*cut, *step.spill, *step.merge) if not _is_there(named, outlook)]
         unmoved = [_title(move) for move in step.move if not _can_move(move, outlook.plan, outlook.placement)]
         if unknown or unmoved:
@@ -152,9 +156,19 @@ def _cuts(step: ForcedStep, outlook: Outlook) -> Iterator[CutGroup]:
         if not _is_made(operator, group, step, outlook.decisions):
             partitioning = outlook.plan.operators[operator].partitioning
             at_hash = outlook.placement.of(partitioning).bounds.middle(group)
-            assert at_hash is not None, "refused when the run began"
-            reason = f"forced: group {group} of {outlook.plan.label(operator)}, in the middle of its hashes"
-            yield CutGroup(operator, group, partitioning, at_hash, step.at_batch, reason)
+            if at_hash is not None:
+                reason = f"forced: group {group} of {outlook.plan.label(operator)}, in the middle of its hashes"
+                yield CutGroup(operator, group, partitioning, at_hash, step.at_batch, reason)
+
+
+def _is_narrow(named: LabelledGroup, step: ForcedStep, outlook: Outlook) -> bool:
+    """Whether a group that is to be cut cannot be: a policy has cut it since, or the plan was not known in advance."""
+    label, group = named
+    if not _is_there(named, outlook):
+        return False
+    operator = outlook.plan.labels[label]
+    bounds = outlook.placement.of(outlook.plan.operators[operator].partitioning).bounds
+    return bounds.middle(group) is None and not _is_made(operator, group, step, outlook.decisions)
 
 
 def _is_changed(step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
@@ -196,8 +210,9 @@ def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest
             _check_named([named for step in together for named in step.cut], plan, placement)
             placement = _after_cuts(together, plan, manifest, placement)
             following = _check_plans(changes, plan)
-            if following is None:
-                return  # what an optimiser will find is not known
+            if following is None:  # what an optimiser will find is not known, but how many slots there are is
+                _check_slots_alone([step for step in steps if step.at_batch >= batch], placement)
+                return
             plan = following
         if batch > manifest.last_batch:
             placement = _check_slots(together, placement)
@@ -238,15 +253,29 @@ def _check_slots(steps: Sequence[ForcedStep], placement: Placement) -> Placement
     return placement
 
 
+def _check_slots_alone(steps: Sequence[ForcedStep], placement: Placement) -> None:
+    """Refuse numbers of slots that cannot be, and moves to slots that will not be there, whatever the plan is."""
+    for _, together in itertools.groupby(steps, key=lambda step: step.at_batch):
+        now = list(together)
+        placement = _check_slots(now, placement)
+        for move in (move for step in now for move in step.move):
+            _check_slot(move, placement)
+
+
+def _check_slot(move: LabelledMove, placement: Placement) -> None:
+    slot = move[2]
+    if slot >= placement.slots:
+        raise JobError(
+            f'[[adapt.force]] moves "{_title(move)}" to slot {slot}, which is not there',
+            detail=f"The last one that there is by then is {placement.slots - 1}; the first is 0.",
+        )
+
+
 def _check_moves(moves: Iterable[LabelledMove], plan: PhysicalPlan, placement: Placement) -> None:
     owners: dict[tuple[Partitioning | None, int], int] = {}
     for move in moves:
         slot = move[2]
-        if slot >= placement.slots:
-            raise JobError(
-                f'[[adapt.force]] moves "{_title(move)}" to slot {slot}, which is not there',
-                detail=f"The last one that there is by then is {placement.slots - 1}; the first is 0.",
-            )
+        _check_slot(move, placement)
         for name, group, _ in _single_moves(move, plan, placement):
             other = owners.setdefault((plan.placed_on(name), group), slot)
             if other != slot:
