@@ -17,18 +17,12 @@ from chaos.spark.kinds import FUNCTION, SparkKind, draw_sink, faults_of
 from chaos.spark.world import SparkWorld
 from chaos.world import World
 from object_server import S3Proxy
-from spark_cluster import Cluster
+from spark_cluster import DRIVER_SETTINGS, Cluster
 
 LOCAL, SPARK, CLUSTER = RUNTIMES = ("local", "spark", "cluster")
 TOGETHER = 8  # faults of an episode of several, at most
 # A task that failed is tried again, as on a cluster; and where it is not, the run fails.
 MASTERS = ("local[2,4]", "local[2]")
-ON_CLUSTER = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
-}
 
 
 @dataclass(frozen=True)
@@ -148,7 +142,7 @@ class SparkStory:
         if self.runtime == SPARK:
             return SparkWorld(self.shape, home, inputs, MASTERS[self.seed % 2], {}, function)
         cluster = around.cluster()
-        return SparkWorld(self.shape, home, inputs, cluster.address, ON_CLUSTER, function, cluster.executors)
+        return SparkWorld(self.shape, home, inputs, cluster.address, DRIVER_SETTINGS, function, cluster.executors)
 
 
 def _first(actions: Iterator[Action], upto: int | None) -> Iterator[Action]:
