@@ -142,7 +142,8 @@ class SparkStory:
         if self.runtime == SPARK:
             return SparkWorld(self.shape, home, inputs, MASTERS[self.seed % 2], {}, function)
         cluster = around.cluster()
-        return SparkWorld(self.shape, home, inputs, cluster.address, DRIVER_SETTINGS, function, cluster.executors)
+        conf, of_cluster = DRIVER_SETTINGS, (cluster.executors, cluster.held_up)
+        return SparkWorld(self.shape, home, inputs, cluster.address, conf, function, *of_cluster)
 
 
 def _first(actions: Iterator[Action], upto: int | None) -> Iterator[Action]:

@@ -61,3 +61,12 @@ def _task(entry: Mapping[str, Any]) -> TaskRun:
         (info["Finish Time"] - info["Launch Time"]) / 1000,
         info["Attempt"],
     )
+
+
+def read_last_stages(folder: Path) -> list[int]:
+    """The last stage of each job, in the order in which jobs began."""
+    found = []
+    for log in sorted(folder.iterdir()):
+        entries = map(json.loads, log.read_text().splitlines())
+        found += [max(entry["Stage IDs"]) for entry in entries if entry["Event"] == "SparkListenerJobStart"]
+    return found

@@ -222,3 +222,31 @@ class KillExecutors:
             if pid not in left and world.version() > version:  # there was work to do without it
                 world.came_to_pass(name)
         return ended
+
+
+@dataclass(frozen=True)
+class HoldUpExecutor:
+    """An executor of a cluster stands still for some seconds, with the tasks that it has, after so many versions."""
+
+    versions: int
+    pick: float  # which of those that there are
+    seconds: float
+    running: ClassVar[bool] = False
+
+    def apply(self, world: SparkWorld) -> str:
+        name = "executor held up in a batch"
+        world.try_fault(name)
+        for _ in range(3):
+            world.arrive()
+        driver = world.start()
+        world.wait_for_versions(driver, self.versions)
+        found = world.executors()
+        if not found or not driver.alive:
+            return world.finish(driver)
+        version = world.version()
+        with world.hold_up(found[int(self.pick * len(found))]):
+            driver.wait_until(lambda: False, self.seconds)
+        ended = world.finish(driver)
+        if world.version() > version:  # there was work to do after it
+            world.came_to_pass(name)
+        return ended

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from chaos import operations, ordinary
+from chaos import operations, ordinary, placements
 from chaos.ground import Action
 from chaos.mortal import Blow
 from chaos.shapes import Shape
@@ -95,11 +95,17 @@ def draw_kill_executors(draw: random.Random, shape: Shape) -> actions.KillExecut
     return actions.KillExecutors(draw.choice((1, 2)), draw.uniform(0, 0.8), picks)
 
 
+def draw_hold_up_executor(draw: random.Random, shape: Shape) -> actions.HoldUpExecutor:
+    return actions.HoldUpExecutor(draw.choice((0, 1, 2)), draw.random(), draw.choice((0.5, 2.0, 6.0)))
+
+
 ORDINARY: tuple[SparkKind, ...] = (
     SparkKind("arrive", 3, ordinary.draw_arrive),
     SparkKind("run", 1, lambda draw, shape: actions.Run()),
     SparkKind("restart", 2, draw_restart),
     SparkKind("other-output", 1, draw_other_output, (FILES,)),
+    SparkKind("force-placement", 1, placements.draw_force_placement, (FILES,)),
+    SparkKind("balance", 0.7, ordinary.draw_balance, (FILES,)),
     SparkKind("settle", 1, ordinary.draw_settle),
     SparkKind("verify", 0.6, lambda draw, shape: actions.VerifyWhileRunning()),
 )
@@ -114,6 +120,7 @@ FAULTS: tuple[SparkKind, ...] = (
     SparkKind("compact", 0.5, lambda draw, shape: operations.Compact()),
     SparkKind("function-fails", 3, draw_fail_function, (FUNCTION,)),
     SparkKind("executor-killed", 5, draw_kill_executors, BOTH, on_cluster=True),
+    SparkKind("executor-held", 2, draw_hold_up_executor, BOTH, on_cluster=True),
     SparkKind("in-a-row", 0.1, draw_in_a_row),
 )
 

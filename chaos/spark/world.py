@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from chaos import TESTS
@@ -39,7 +40,10 @@ FUNCTION_FAILED = 3  # the exit code of tests/function_sink.py
 
 
 class SparkWorld(Ground):
-    """`conf` are settings of Spark; `executors` lists the processes of a cluster that tasks run in."""
+    """`conf` are settings of Spark; `executors` lists the processes of a cluster that tasks run in.
+
+    `hold_up` has one of them stand still for the time being.
+    """
 
     def __init__(
         self,
@@ -50,6 +54,7 @@ class SparkWorld(Ground):
         conf: Mapping[str, str],
         function: bool,
         executors: Callable[[], list[int]] = list,
+        hold_up: Callable[[int], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         run = home / "run"
         run.mkdir(parents=True)
@@ -57,6 +62,7 @@ class SparkWorld(Ground):
         super().__init__(shape, run, inputs, Places.on_disk(run), results)
         self.master = master
         self.executors = executors
+        self.hold_up = hold_up
         self.function = function
         self._conf = dict(conf)
         self._blow: Blow | None = None
