@@ -47,11 +47,8 @@ class Step:
 
     @property
     def toml(self) -> str:
-        return "{" + ", ".join(f"{name} = {json.dumps(v)}" for name, v in self._entries) + "}"
-
-    @property
-    def _entries(self) -> Iterable[tuple[str, Any]]:
-        return {"at_batch": self.at_batch, **self.values}.items()
+        entries = {"at_batch": self.at_batch, **self.values}
+        return "{" + ", ".join(f"{name} = {json.dumps(value)}" for name, value in entries.items()) + "}"
 
 
 @dataclass(frozen=True)

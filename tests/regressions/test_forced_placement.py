@@ -1,4 +1,4 @@
-"""Forced slots, moves and cuts that were checked, or carried out, by other slots and groups than there are by then.
+"""Slots, moves and cuts that were checked, decided or carried out by other slots and groups than there are by then.
 
 Was: a restart with other `slots` had its moves checked by the slots of before, so that a right one was refused, and one
 to a slot that is not there was told as made; a move in another entry than the slots of its batch was left out where it
@@ -26,6 +26,7 @@ BATCHES = 18
 STREAMS = draw_streams(CASE, BATCHES, 8, 7, seed=3, late=1)
 EXPECTED = duckdb_answer(CASE, STREAMS)
 PLAN = 'plan = "((A B) C)"\n'
+BALANCED = PLAN + 'balance = "time"\nbalance_every = 1\n'
 
 
 def step(batch: int, **forced: object) -> str:
@@ -88,14 +89,24 @@ def test_a_cut_of_a_group_that_has_become_too_narrow_is_passed_over(tmp_path: Pa
     assert difference(job.answer(), EXPECTED) == ""
 
 
+def took(seconds: float, cpu_seconds: float, rows_in: float, rows_out: float) -> SlotFigures:
+    """A second a row, on any machine."""
+    return SlotFigures(rows_in + rows_out, 0.0, rows_in, rows_out)
+
+
+def test_slots_that_no_batch_was_measured_with_are_left_alone(tmp_path: Path) -> None:
+    """Was: one that a restart brings takes no time by what is known, and got most groups before it had worked."""
+    job = write_job(tmp_path, adapt=BALANCED, batches=6)
+    with mock.patch.object(stages, "SlotFigures", took):
+        job.finish()
+        write_streams(CASE, STREAMS, tmp_path / "in", 6)
+        events = job.finish("run.slots=3")
+    assert [entry for entry in decisions(events, "MoveGroups") if entry["before_batch"] == 6] == []
+    assert difference(job.answer(), EXPECTED) == ""
+
+
 def test_a_policy_of_balance_waits_for_a_change_of_the_plan(tmp_path: Path) -> None:
-    """Slot 0 takes long, whatever it has, so that its groups are moved, and the last one cut."""
-
-    def took(seconds: float, cpu_seconds: float, rows_in: float, rows_out: float) -> SlotFigures:
-        return SlotFigures(rows_in + rows_out, 0.0, rows_in, rows_out)
-
-    adapt = PLAN + 'balance = "time"\nbalance_every = 1\n'
-    job = write_job(tmp_path, step(2, plan="(A (B C))", by="seeded"), adapt=adapt)
+    job = write_job(tmp_path, step(2, plan="(A (B C))", by="seeded"), adapt=BALANCED)
     with mock.patch.object(stages, "SlotFigures", took), mock.patch.object(seeded, "_rows_allowed", lambda _: 12):
         events = job.finish("run.groups=2")
     told = [entry["decision"] for entry in decisions(events, "ChangePlan", "MigrationAbandoned", "CutGroup")]

@@ -46,8 +46,14 @@ def add_up(tasks: Iterable[tuple[int, SlotFigures]], slots: int) -> Slots:
 
 
 def follow(before: Slots, batch: Slots) -> Slots:
-    """What batches come to lately, after another one; slots that are new come with what it says of them."""
-    return tuple((before[slot] if slot < len(before) else now).then(now) for slot, now in enumerate(batch))
+    """What batches come to lately, after another one. Where slots have come or gone, all of them begin anew.
+
+    >>> follow((SlotFigures(4.0),), (SlotFigures(2.0),))[0].seconds, follow((SlotFigures(4.0),), ())
+    (3.0, ())
+    """
+    if len(before) != len(batch):
+        return batch
+    return tuple(old.then(now) for old, now in zip(before, batch, strict=True))
 
 
 def slots_from_json(data: Sequence[Sequence[float]]) -> Slots:

@@ -18,7 +18,6 @@ from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece
 from watersmeet.adapt.policies.balance.routed import with_routed
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.model.ids import Partitioning
-from watersmeet.model.slot_figures import SlotFigures
 
 BATCHES_KNOWN = 2  # that must have been measured before anything is decided
 
@@ -39,6 +38,8 @@ class BalanceSlots:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         if outlook.placement.slots < 2 or outlook.next_batch < BATCHES_KNOWN:
             return
+        if len(outlook.learned.slots) != outlook.placement.slots:  # no batch has been measured with these
+            return
         if outlook.migrating:  # one change at a time: a cut would be the end of that of the plan
             return
         if outlook.next_batch % self.settings.every:
@@ -58,7 +59,7 @@ class BalanceSlots:
         held = _pieces(outlook)
         # Memory is levelled by spills too, and routed joins cannot be spilled.
         pieces = tuple(with_routed(held, outlook) if self.settings.policy == TIME else held.values())
-        figures = [*outlook.learned.slots, *[SlotFigures()] * placement.slots][: placement.slots]
+        figures = outlook.learned.slots
         weights = [*self.settings.weights, *[1.0] * placement.slots][: placement.slots]
         slots = tuple(
             Slot(
