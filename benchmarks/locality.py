@@ -14,7 +14,7 @@ segments thrown out of the page cache before every batch, so that every task rea
 one for both workers here, as it is not on two hosts: what is read by one is warm for the other. So the last way is what
 a task pays on a host that has never seen its segments, and the most that going back could save.
 
-    python -m benchmarks.locality [--state 1000000] [--rows 5000] [--batches 30] [--slots 2,6]
+    python -m benchmarks.locality [--state 1000000] [--rows 5000] [--batches 30] [--slots 2,6] ["from the disk" ..]
 """
 
 from __future__ import annotations
@@ -152,16 +152,18 @@ def open_session(master: str, conf: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
-    for name, value in conf.items():
+    builder = SparkSession.builder.master(master)
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.sql.shuffle.partitions": "2"}
+    for name, value in (conf | quiet).items():
         builder = builder.config(name, value)
-    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="tasks that go back to where they were, and tasks that do not")
+    parser.add_argument("ways", nargs="*", default=[], metavar="WAY", help=f"of {', '.join(WAYS)}; all by default")
     parser.add_argument("--state", type=int, default=1_000_000, help="rows of a stream that are there before")
     parser.add_argument("--rows", type=int, default=5_000, help="of a stream in a batch")
     parser.add_argument("--batches", type=int, default=30)
@@ -174,7 +176,7 @@ def main() -> int:
         write(home / "in", args.state, args.rows, args.batches)
         with standalone_cluster(home / "daemons", workers=2, cores=1, memory="2g") as cluster:
             for slots in map(int, args.slots.split(",")):
-                for way in WAYS:
+                for way in args.ways or WAYS:
                     found = measure(cluster.address, home, home / "in", way, slots, open_session)
                     print(
                         f"{way:<18} {slots:>5} {found.back:>10.0%} {found.seconds_back * 1e3:>8.1f} ms "
