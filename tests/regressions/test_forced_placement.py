@@ -91,7 +91,7 @@ def test_a_cut_of_a_group_that_has_become_too_narrow_is_passed_over(tmp_path: Pa
 
 def took(seconds: float, cpu_seconds: float, rows_in: float, rows_out: float) -> SlotFigures:
     """A second a row, on any machine."""
-    return SlotFigures(rows_in + rows_out, 0.0, rows_in, rows_out)
+    return SlotFigures(rows_in + rows_out, rows_in + rows_out, rows_in, rows_out)
 
 
 def test_slots_that_no_batch_was_measured_with_are_left_alone(tmp_path: Path) -> None:
