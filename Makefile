@@ -26,7 +26,7 @@ CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 # As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
-EXPERIMENTS ?= plans spill early migration
+EXPERIMENTS ?= plans spill early migration placement
 EXPERIMENT_ARGS ?=
 
 SOURCES := src tests benchmarks experiments chaos tools

@@ -4,6 +4,7 @@
     python -m experiments early [--out FOLDER] [--quick] [--json]
     python -m experiments spill [--out FOLDER] [--quick] [--json]
     python -m experiments migration [--out FOLDER] [--quick] [--json]
+    python -m experiments placement [--out FOLDER] [--quick] [--json]
 
 One sub-command an experiment, from `EXPERIMENTS`. Progress goes to stderr; stdout has the closing table and the path of
 the page or, with `--json`, one JSON object with every figure of the table. Errors and exit codes are as `watersmeet`
@@ -30,6 +31,10 @@ from experiments import (
     migration_claims,
     migration_page,
     migration_runs,
+    placement,
+    placement_claims,
+    placement_page,
+    placement_runs,
     spill_page,
 )
 from experiments.banded import bind_query
@@ -204,6 +209,33 @@ def _run_migration(args: argparse.Namespace) -> int:
     return 0
 
 
+def _add_placement_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        default="experiment-placement",
+        metavar="FOLDER",
+        help="where the page goes (default experiment-placement)",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer rows, groups and settings, to try")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
+
+
+def _run_placement(args: argparse.Namespace) -> int:
+    folder = _folder(args.out)
+    require_matplotlib()
+    findings = placement_runs.run_all(placement.QUICK if args.quick else placement.FULL, _say)
+    page = write_page(placement_page.make_page(findings, _machine()), folder, "placement")
+    claims = placement_claims.check_claims(findings)
+    if args.json:
+        print(json.dumps({"page": str(page), "claims": [asdict(claim) for claim in claims], **findings.to_json()}))
+        return 0
+    console = output_console()
+    console.print(make_table(CLAIM_COLUMNS, terminal_rows_of(claims)))
+    alike = sum(claim.holds is True for claim in claims)
+    console.print(f"{alike} of {len(claims)} claims came out; the page is {page}")
+    return 0
+
+
 def _chosen(text: str | None) -> list[Setting]:
     if text is None:
         return list(SETTINGS)
@@ -264,6 +296,12 @@ EXPERIMENTS = (
         "how long it takes to change a plan, and what it gains (figures 16.1 to 16.13 of [Zhu06])",
         _add_migration_arguments,
         _run_migration,
+    ),
+    Experiment(
+        "placement",
+        "when to move groups between slots, alone and with spills (figures 7, 14 to 17, 20 and 21 of [Liu05])",
+        _add_placement_arguments,
+        _run_placement,
     ),
 )
 

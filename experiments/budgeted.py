@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from experiments.paced import Keep, drop
+from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.lang.binder import bind
 from watersmeet.model.intake import UnfinishedIntake
@@ -32,6 +33,7 @@ from watersmeet.model.placement import Placement
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out
+from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import Checkpoint, in_memory
 from watersmeet.runtime.clock import Clock, VirtualClock
@@ -47,6 +49,7 @@ SLOTS = 2
 
 Phase = Literal["batch", "idle", "clean-up"]
 Takes = Callable[[BatchRecord], float]
+Control = Callable[[PhysicalPlan, MemorySettings], Controller]
 
 
 def no_time(record: BatchRecord) -> float:
@@ -63,6 +66,7 @@ class Course:
     slots: int = SLOTS
     groups: int = GROUPS
     clean_up: bool = True  # False: the run ends with the input, and what is owed stays owed
+    owners: tuple[int, ...] = ()  # the slot of each group at the start; empty: spread evenly
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,10 @@ class Sample:
     spilled_groups: int  # in this spill
     cpu_seconds: float  # that it took
     decisions: tuple[Mapping[str, Any], ...] = ()  # as events have them
+    slot_bytes: tuple[int, ...] = ()  # active after it, by slot
+    slot_cpu: tuple[float, ...] = ()  # seconds that the tasks of each slot took
+    slot_owed: tuple[int, ...] = ()  # groups that owe results, by slot
+    slot_results: tuple[int, ...] = ()  # of the query, in this batch or round, by slot
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,20 @@ class History:
         return sum(sample.spilled_groups > 0 for sample in self.run_time)
 
     @property
+    def moves(self) -> tuple[Sample, ...]:
+        """Where groups were moved."""
+        return tuple(s for s in self.samples if any(entry["decision"] == "MoveGroups" for entry in s.decisions))
+
+    @property
+    def clean_up_cpu_of_slots(self) -> tuple[float, ...]:
+        """What the tasks of each slot took in the clean-up, all rounds together."""
+        return tuple(map(sum, zip(*(sample.slot_cpu for sample in self.clean_up), strict=True)))
+
+    @property
+    def clean_up_results_of_slots(self) -> tuple[int, ...]:
+        return tuple(map(sum, zip(*(sample.slot_results for sample in self.clean_up), strict=True)))
+
+    @property
     def spilled_groups(self) -> int:
         """Groups that all of them took, one as often as it was spilled."""
         return sum(sample.spilled_groups for sample in self.run_time)
@@ -150,6 +172,7 @@ def run_budgeted(
     memory: MemorySettings,
     takes: Takes = no_time,
     keep: Keep = drop,
+    control: Control = Controller,
 ) -> History:
     """Run `query` on `rows` of each stream, which are in order of their event time, to the end of the clean-up."""
     chosen = choose_plan(query, course.plan)
@@ -158,13 +181,14 @@ def run_budgeted(
     sources = {e.stream.name: _Arriving(rows[e.stream.name], e.stream.time, clock) for e in query.inputs}
     results = MemoryResults()
     with tempfile.TemporaryDirectory(prefix="watersmeet-") as folder:
-        checkpoint = in_memory(query, plan.spec, Placement(course.slots, course.groups), Folder(folder))
+        owners = {node.partitioning: course.owners for node in plan.operators.values() if course.owners}
+        checkpoint = in_memory(query, plan.spec, Placement(course.slots, course.groups, owners), Folder(folder))
         recorder = _Recorder(checkpoint, clock, takes)
         run = LocalRun(
             plan,
             checkpoint,
             results,
-            memory=memory,
+            controller=control(plan, memory),
             deliver=recorder.deliver,
             report=recorder.report,
             clock=clock,
@@ -256,5 +280,9 @@ class _Recorder:
                 spilled_groups=sum(len(entry["groups"]) for entry in spilled),
                 cpu_seconds=time.process_time() - self._cpu,
                 decisions=tuple(event["decisions"]),
+                slot_bytes=tuple(slot["active_bytes"] for slot in event["slots"]),
+                slot_cpu=tuple(slot["cpu_seconds"] for slot in event["slots"]),
+                slot_owed=tuple(slot["owed_groups"] for slot in event["slots"]),
+                slot_results=tuple(int(slot["rows_out"]) for slot in event["slots"]),
             )
         )

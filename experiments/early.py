@@ -35,7 +35,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from experiments.budgeted import Course, bind_streams
-from watersmeet.adapt.settings import OFF, MemorySettings
+from watersmeet.adapt.settings import OFF, BalanceSettings, MemorySettings
 from watersmeet.generate.arrivals import ARRIVALS, below, draw, key_of
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.model.bounds import Bounds
@@ -136,6 +136,7 @@ class Method:
             spill_share=setting.flush_share,
             merge=self.merge,
             smoothing=self.smoothing,
+            balance=BalanceSettings(OFF),
         )
 
 

@@ -29,7 +29,7 @@ from fractions import Fraction
 import pyarrow as pa
 
 from experiments.budgeted import Course, bind_streams
-from watersmeet.adapt.settings import OFF, MemorySettings
+from watersmeet.adapt.settings import OFF, BalanceSettings, MemorySettings
 from watersmeet.generate.synthetic import (
     KeyColumn,
     Keys,
@@ -103,8 +103,10 @@ class Contender:
     share: float = 0.3
 
     def memory(self, budget_bytes: int) -> MemorySettings:
-        """Nothing is merged before the clean-up, as in the papers."""
-        return MemorySettings(budget_bytes, self.policy, spill_share=self.share, merge=OFF)
+        """Nothing is merged before the clean-up and nothing moved, as in the papers."""
+        return MemorySettings(
+            budget_bytes, self.policy, spill_share=self.share, merge=OFF, balance=BalanceSettings(OFF)
+        )
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,14 @@ from experiments.spill import (
     tree_setting,
     tree_settings,
 )
-from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.settings import OFF, BalanceSettings, MemorySettings
 from watersmeet.errors import InternalError
 from watersmeet.generate.synthetic import ranged
 
 Say = Callable[[str], None]
 
 REPEATS = 3  # of each pair of runs with figures and without
+WITH_FIGURES = MemorySettings(NEVER, balance=BalanceSettings(OFF))
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def measure_upkeep(size: Size, repeats: int, say: Say) -> tuple[Upkeep, ...]:
         query, rows, course = setting.query(), setting.rows(), setting.course(each)
         pairs = []
         for _ in range(repeats):
-            with_figures = run_budgeted(query, rows, course, MemorySettings(NEVER)).run_time_cpu
+            with_figures = run_budgeted(query, rows, course, WITH_FIGURES).run_time_cpu
             pairs.append((with_figures, run_budgeted(query, rows, course, MemorySettings()).run_time_cpu))
         batch_rows = sum(batch.num_rows for batch in rows.values()) // each.batches
         found.append(Upkeep(f"{plan}, {what}", batch_rows, tuple(pairs)))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, BalanceSettings, MemorySettings
+from watersmeet.adapt.settings import DEFAULT_POLICY, BalanceSettings, MemorySettings
 from watersmeet.draw.explain import explain_text
 from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
@@ -253,7 +253,7 @@ class LocalQuery(_Explained):
         memory: str | int | None = None,
         slot_memory: str | int | None = None,
         spill: str = DEFAULT_POLICY,
-        balance: str = OFF,
+        balance: str = BalanceSettings.policy,
         report: Report = silent,
         clock: Clock | None = None,
     ) -> pa.Table:
@@ -286,7 +286,7 @@ class LocalQuery(_Explained):
         memory: str | int | None = None,
         slot_memory: str | int | None = None,
         spill: str = DEFAULT_POLICY,
-        balance: str = OFF,
+        balance: str = BalanceSettings.policy,
         report: Report = silent,
         clock: Clock | None = None,
     ) -> Iterator[pa.RecordBatch]:

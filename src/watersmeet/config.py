@@ -507,10 +507,15 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
 
 def _read_balance(section: Section) -> BalanceSettings:
     every, threshold = section.get("balance_every", (int,)), section.get("balance_threshold", (int, float))
+    span, least = section.text("balance_span"), section.get("balance_least", (str, int))
+    rates = section.get("balance_rates", (int, float))
     return BalanceSettings(
         policy=section.choice("balance", BALANCE, BalanceSettings.policy),
         threshold=BalanceSettings.threshold if threshold is None else float(threshold),
         every=BalanceSettings.every if every is None else every,
+        span=BalanceSettings.span if span is None else parse_duration(span, "balance_span"),
+        least_bytes=None if least is None else parse_bytes(least, "balance_least"),
+        rates=BalanceSettings.rates if rates is None else float(rates),
         allocate=section.choice("allocate", WAYS, BalanceSettings.allocate),
     )
 

@@ -44,7 +44,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "adapt": (
         *("plan", "replan", "replan_every", "replan_threshold", "replan_quota", "migrate"),
-        *("balance", "balance_every", "balance_threshold", "allocate", "scale", "scale_slots", "scale_seconds"),
+        *("balance", "balance_every", "balance_threshold", "balance_span", "balance_least", "balance_rates"),
+        *("allocate", "scale", "scale_slots", "scale_seconds"),
         *("spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     ),
     "stats": ("rates", "selectivity"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,6 +84,34 @@ def test_when(slots: tuple[int, int], threshold: float, capacity: int | None, ex
     assert bool(moves(relocate(view(*held, capacity_bytes=limit), threshold))) is expected
 
 
+@pytest.mark.parametrize(
+    "held, cold, moved",
+    [
+        ((20, 6), (0, 0), 7),
+        ((20, 14), (0, 6), 0),
+        ((20, 14), (0, 2), 0),
+        ((20, 12), (0, 2), 3),
+        ((14, 6), (60, 0), 7),
+        ((14, 14), (60, 60), 0),
+    ],
+    ids=[
+        "half of the difference",
+        "the slot with less has just spilled",
+        "it would have 16 of 20 MB",
+        "it would have 14",
+        "the slot with more has just spilled, and would be full",
+        "both have spilled",
+    ],
+)
+def test_lazy_disk_takes_a_slot_that_has_spilled_for_full(
+    held: tuple[int, int], cold: tuple[int, int], moved: int
+) -> None:
+    pieces = [piece(100 * slot + n, slot, MB, output=1.0) for slot, size in enumerate(held) for n in range(size)]
+    before = view(*pieces, capacity_bytes=20 * MB)
+    slots = tuple(replace(slot, cold_bytes=cold[slot.number] * MB) for slot in before.slots)
+    assert len(moves(lazy_disk(replace(before, slots=slots), 0.8))) == moved
+
+
 def test_lazy_disk_moves_the_most_productive_that_are_warm() -> None:
     held = (
         piece(0, 0, 4 * MB, output=1.0),
@@ -95,22 +125,59 @@ def test_lazy_disk_moves_the_most_productive_that_are_warm() -> None:
     assert lazy_disk(view(*held), 0.8) is None, "without a limit there is nothing to make room for"
 
 
-def test_active_disk_has_the_slot_that_earns_little_spill() -> None:
-    """Trap 12: results over the number of groups; all that is cold stays below M_q - M_c."""
-    rich = [piece(n, 0, MB, output=40.0) for n in range(10)]
-    poor = [piece(10 + n, 1, MB, output=float(n)) for n in range(10)]
-    full = view(*rich, *poor, capacity_bytes=8 * MB)  # 16 MB where there are 20
+# Two slots of 10 MB each; the groups of the first have many results.
+RICH = [piece(n, 0, MB, output=40.0) for n in range(10)]
+POOR = [piece(10 + n, 1, MB, output=float(n)) for n in range(10)]
+
+
+@pytest.mark.parametrize(
+    "capacity, expected, pushed, spilled",
+    [
+        (10, 40, 0, [10, 11, 12]),
+        (10, 20, 0, []),
+        (10, 26, 5, [10]),
+        (10, 26, 6, []),
+        (13, 40, 0, []),
+    ],
+    ids=[
+        "the least productive, 30 % of a slot at once",
+        "all of it fits",
+        "1 MB less than what the query takes beyond the memory",
+        "so much was pushed out already",
+        "the slot that earns more has room of its own",
+    ],
+)
+def test_active_disk_has_the_slot_that_earns_little_spill(
+    capacity: int, expected: int, pushed: int, spilled: list[int]
+) -> None:
+    """Trap 12: results over the number of groups; what is pushed out stays below M_q - M_c."""
+    full = view(*RICH, *POOR, capacity_bytes=capacity * MB, expected_bytes=expected * MB, pushed_bytes=pushed * MB)
     found = active_disk(full, 0.8)
-    assert isinstance(found, SpillGroups)
-    assert [group for _, group in found.groups] == [10, 11, 12], "the least productive, 30 % of a slot at once"
-    assert active_disk(view(*rich, *poor, capacity_bytes=10 * MB), 0.8) is None, "all of it fits"
-    once = active_disk(view(*rich, *poor, capacity_bytes=19 * MB // 2, cold_bytes=5 * MB), 0.8)
-    assert isinstance(once, SpillGroups)
-    assert len(once.groups) == 1, "1 MB more than there is room for"
+    assert [group for _, group in found.groups] == spilled if isinstance(found, SpillGroups) else spilled == []
+
+
+def test_active_disk_goes_by_results_a_group_once_memory_is_level() -> None:
+    limits = {"capacity_bytes": 10 * MB, "expected_bytes": 40 * MB}
     level = [piece(10 + n, 1, MB, output=21.0) for n in range(10)]
-    assert active_disk(view(*rich, *level, capacity_bytes=8 * MB), 0.8) is None, "not twice as much"
-    uneven = view(*rich, *poor[:2], capacity_bytes=8 * MB)
+    assert active_disk(view(*RICH, *level, **limits), 0.8) is None, "not twice as much"
+    assert isinstance(active_disk(view(*RICH, *level, **limits, rates=1.5), 0.8), SpillGroups)
+    few = [piece(10 + n, 1, 2 * MB, output=80.0) for n in range(5)]
+    found = active_disk(view(*RICH, *few, **limits, rates=1.5), 0.8)
+    assert isinstance(found, SpillGroups), "as many results, of half as many groups"
+    assert {group for _, group in found.groups} <= set(range(10))
+    uneven = view(*RICH, *POOR[:2], **limits)
     assert moves(active_disk(uneven, 0.8)) == [(0, 1), (1, 1), (2, 1), (3, 1)], "memory first"
+
+
+def test_what_a_slot_must_hold_may_be_set() -> None:
+    held = [piece(0, 0, 1000), piece(1, 0, 1000), piece(2, 1, 100)]
+    assert relocate(view(*held), 0.8) is None, "not worth a move"
+    assert moves(relocate(view(*held, least_bytes=2000), 0.8)) == []
+    assert moves(relocate(view(*held, piece(3, 0, 500), least_bytes=2000), 0.8)) == [(0, 1)]
+    assert relocate(view(*held, least_bytes=2001), 0.8) is None
+    limited = {"capacity_bytes": 10_000}
+    assert relocate(view(*held, **limited), 0.8) is None, "half of what it may have"
+    assert relocate(view(*held, piece(3, 0, 500), **limited, least_bytes=2000), 0.8) is not None
 
 
 def test_seconds_are_levelled() -> None:

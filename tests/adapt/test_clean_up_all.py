@@ -9,10 +9,16 @@ import pytest
 from adapt.asking import J1, J2, PLAN, Asked, entry
 from small_plans import GROUPS, manifest_of
 from watersmeet.adapt.decisions import CloseLive, Decision, ExpectResults, MergeGroup
+from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.clean_up_all import CleanUpAll
+from watersmeet.adapt.policies.merge_passed import MergePassed
+from watersmeet.adapt.policies.merge_tiers import MergeTiers
+from watersmeet.adapt.settings import MemorySettings
 from watersmeet.model.segments import Segment
 from watersmeet.state.manifest import Learned
+
+MERGING = (CleanUpAll, MergePassed, MergeTiers)
 
 
 def decided(
@@ -100,3 +106,13 @@ def test_rows_that_have_cooled_are_owed_too() -> None:
 def test_nothing_is_done_where_nothing_is_owed(moment: Moment) -> None:
     assert decided(entry("a", "A", cold=1), moment=moment) == []
     assert decided(entry("a", "A"), moment=moment) == []
+
+
+@pytest.mark.parametrize(
+    "settings, expected",
+    [(MemorySettings(800), 800), (MemorySettings(slot_bytes=300), 300), (MemorySettings(800, slot_bytes=300), 300)],
+    ids=["of all slots", "of one", "of one, where all that is merged may be"],
+)
+def test_merges_keep_to_the_limit_of_a_slot(settings: MemorySettings, expected: int) -> None:
+    limits = [policy.budget_bytes for policy in policies_for(settings) if isinstance(policy, MERGING)]
+    assert limits == [expected] * len(MERGING)

@@ -15,7 +15,7 @@ from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillG
 from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.errors import InternalError
 from watersmeet.state.manifest import Learned
 
@@ -55,19 +55,32 @@ def names(settings: MemorySettings) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "settings, merging",
+    "settings, balancing, merging",
     [
-        (MemorySettings(), False),
-        (MemorySettings(1000), True),
-        (MemorySettings(1000, merge="off"), False),
-        (MemorySettings(1000, spill="off"), False),
-        (MemorySettings(forced=(ForcedStep(0, spill_share=0.5),)), True),
+        (MemorySettings(), False, False),
+        (MemorySettings(1000), True, True),
+        (MemorySettings(slot_bytes=1000), True, True),
+        (MemorySettings(1000, balance=BalanceSettings("off")), False, True),
+        (MemorySettings(balance=BalanceSettings("time")), True, True),
+        (MemorySettings(1000, merge="off"), True, False),
+        (MemorySettings(1000, spill="off"), False, False),
+        (MemorySettings(forced=(ForcedStep(0, spill_share=0.5),)), False, True),
     ],
-    ids=["no budget", "a budget", "merges are off", "spills are off", "a forced share, by what groups earn"],
+    ids=[
+        "no budget",
+        "a budget",
+        "a budget for each slot",
+        "moves are off",
+        "moves without a budget",
+        "merges are off",
+        "spills are off",
+        "a forced share, by what groups earn",
+    ],
 )
-def test_the_policies_in_force(settings: MemorySettings, merging: bool) -> None:
+def test_the_policies_in_force(settings: MemorySettings, balancing: bool, merging: bool) -> None:
+    moves = ["BalanceSlots"] if balancing else []
     merges = ["MergeWorthwhile", "MergePassed", "MergeTiers"] if merging else []
-    assert names(settings) == ["ForceSteps", "SpillOverBudget", *merges, "CleanUpAll", "UniteColdParts"]
+    assert names(settings) == ["ForceSteps", "SpillOverBudget", *moves, *merges, "CleanUpAll", "UniteColdParts"]
     assert Controller(PLAN, settings).watched is settings.watched
 
 

@@ -82,6 +82,21 @@ def test_a_crowded_slot_is_relieved(tmp_path: Path, policy: str, run: str) -> No
     check(job)
 
 
+def test_where_memory_is_limited_it_is_lazy_disk_unless_it_is_set(tmp_path: Path) -> None:
+    events = write_job(tmp_path / "limited", "balance_every = 3", "slot_memory = 60_000").finish()
+    reasons = [entry["reason"] for entry in decisions(events, "MoveGroups")]
+    assert any(reason.startswith("lazy-disk: ") for reason in reasons)
+    events = write_job(tmp_path / "off", 'balance = "off"', "slot_memory = 60_000").finish()
+    assert [entry["reason"] for entry in decisions(events, "MoveGroups")] == ["forced"]
+
+
+@pytest.mark.parametrize("adapt", ["", 'balance_span = "1 hour"\nbalance = "relocate"\nbalance_every = 2'])
+def test_a_span_keeps_moves_apart(tmp_path: Path, adapt: str) -> None:
+    events = write_job(tmp_path, adapt).finish()
+    moves = [entry for entry in decisions(events, "MoveGroups") if entry["reason"] != "forced"]
+    assert len(moves) == (1 if adapt else 0)
+
+
 def test_a_routed_join_is_relieved_by_time(tmp_path: Path) -> None:
     """All of it is with slot 0, which slot 1 waits for; a batch has some rows of each group."""
     job = write_job(tmp_path, 'balance = "time"\nbalance_every = 3', plan="(A B C)", moves=["J1:*->0"])
@@ -134,6 +149,9 @@ def test_killed_and_started_again(tmp_path: Path) -> None:
         ('balance = "memory"', "", 'unknown balance "memory" in [adapt]'),
         ("balance_threshold = 1", "", '"balance_threshold" is 1'),
         ("balance_every = 0", "", '"balance_every" is 0'),
+        ('balance_span = "soon"', "", 'balance_span "soon" is not a duration'),
+        ('balance_least = "little"', "", 'balance_least "little" is not a size'),
+        ("balance_rates = 0.5", "", '"balance_rates" is 0.5'),
         ("", "slot_weights = [1, 2, 3]", '"slot_weights" has 3 numbers, and there are 2 slots'),
         ("", "slot_weights = [1, 0]", '"slot_weights" are 1, 0'),
         ("", 'slot_weights = [1, "x"]', "\"slot_weights\" is [1, 'x']"),

@@ -133,7 +133,7 @@ def test_a_run_repeats_exactly_but_for_the_time_it_takes() -> None:
     query, rows, course = setting.query(), setting.rows(), setting.course(TINY)
 
     def course_of(history: History) -> list[Sample]:
-        return [replace(sample, cpu_seconds=0.0) for sample in history.samples]
+        return [replace(sample, cpu_seconds=0.0, slot_cpu=()) for sample in history.samples]
 
     memory = setting.contenders[0].memory(40_000)
     first = course_of(run_budgeted(query, rows, course, memory))

@@ -205,7 +205,14 @@ def test_cut_sends_every_row_to_the_slot_that_owns_it(groups: int, slots: int) -
 def test_cut_gives_a_slot_with_scattered_groups_all_of_its_pieces() -> None:
     rows = pa.record_batch({"#h": pa.array([n << 60 for n in range(16)], pa.uint64())})
     pieces = list(cut(rows, Routing(2, (0, 1, 0, 1), Bounds(4))))
-    assert [(slot, piece.num_rows) for slot, piece in pieces] == [(0, 4), (1, 4), (0, 4), (1, 4)]
+    assert [(slot, piece.num_rows) for slot, piece in pieces] == [(0, 4), (0, 4), (1, 4), (1, 4)]
+
+
+def test_cut_puts_many_pieces_of_a_slot_together() -> None:
+    rows = pa.record_batch({"#h": pa.array([n << 60 for n in range(16)], pa.uint64())})
+    pieces = dict(cut(rows, Routing(2, (0, 1) * 8, Bounds(16))))
+    assert [value >> 60 for value in pieces[0].column("#h").to_pylist()] == list(range(0, 16, 2))
+    assert [value >> 60 for value in pieces[1].column("#h").to_pylist()] == list(range(1, 16, 2))
 
 
 def test_slices_by_hash_reach_both_ends() -> None:

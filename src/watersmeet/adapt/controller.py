@@ -44,9 +44,13 @@ class Controller:
         """Whether tasks keep statistics of groups: a policy may have to choose by them."""
         return self.settings.watched
 
-    def ask(self, moment: Moment, manifest: Manifest, learned: Learned, watermarks_us: Watermarks) -> Effects:
+    def ask(
+        self, moment: Moment, manifest: Manifest, learned: Learned, watermarks_us: Watermarks, now_us: int = 0
+    ) -> Effects:
         """What to commit and to do now."""
-        facts = Facts(moment, self.plan, manifest, self.ledgers, learned, watermarks_us, self.settings, self.planning)
+        facts = Facts(
+            moment, self.plan, manifest, self.ledgers, learned, watermarks_us, self.settings, self.planning, now_us
+        )
         decisions: list[Decision] = []
         for policy in self.policies:
             if moment in policy.moments:

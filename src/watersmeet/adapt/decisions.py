@@ -47,6 +47,13 @@ class MoveGroups:
 
 
 @dataclass(frozen=True)
+class CountPushed:
+    """So much of what is cold a slot was made to spill for others, with what is decided along with this."""
+
+    bytes: int
+
+
+@dataclass(frozen=True)
 class ReviewMoves:
     """How moves of groups turned out."""
 
@@ -198,6 +205,7 @@ Decision = (
     | SpillGroups
     | CutGroup
     | MoveGroups
+    | CountPushed
     | ReviewMoves
     | Rescale
     | ReviewRescale

@@ -15,6 +15,7 @@ from watersmeet.adapt.decisions import (
     CannotSpill,
     ChangePlan,
     CloseLive,
+    CountPushed,
     CutGroup,
     Decision,
     ExpectResults,
@@ -137,7 +138,10 @@ def effects_of(
                 placement = move(moves, plan, placement)
                 learned = replace(learned, moved={"batch": batch, **decision.figures})
             case ReviewMoves():
-                learned = replace(learned, moved={"batch": learned.moved["batch"]} if learned.moved else None)
+                kept = {name: value for name, value in (learned.moved or {}).items() if name in ("batch", "at_us")}
+                learned = replace(learned, moved=kept or None)
+            case CountPushed(bytes):
+                learned = replace(learned, pushed_bytes=bytes)
             case CutGroup():
                 cuts.append(decision)
             case ChangePlan():
@@ -170,7 +174,7 @@ def effects_of(
         if isinstance(decision, SHOWN) and (closed or not isinstance(decision, SpillGroups))
     ]
     updates += [RecordDecision(entry) for entry in shown]
-    taught = (ExpectResults, MoveGroups, ReviewMoves, Rescale, ReviewRescale)
+    taught = (ExpectResults, MoveGroups, ReviewMoves, CountPushed, Rescale, ReviewRescale)
     if any(isinstance(decision, taught) for decision in decisions):
         updates.append(Learn(learned))
     updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]

@@ -25,11 +25,11 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
     if settings.merge != OFF and settings.watched:
         merging = (
             MergeWorthwhile(),
-            MergePassed(settings.budget_bytes),  # after it: what pays goes first
-            MergeTiers(settings.budget_bytes),  # takes the groups that neither of these wants
+            MergePassed(settings.merge_bytes),  # after it: what pays goes first
+            MergeTiers(settings.merge_bytes),  # takes the groups that neither of these wants
         )
     scaling = (ScaleSlots(settings.scale),) if settings.scale.policy != OFF else ()
-    balancing = (BalanceSlots.of(settings),) if settings.balance.policy != OFF else ()
+    balancing = (BalanceSlots.of(settings),) if settings.balancing != OFF else ()
     return (
         ForceSteps.of(settings),  # first: what is forced before a batch is part of what the others see
         *replanning,
@@ -37,6 +37,6 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
         *scaling,  # before balancing: where slots come and go, nothing else is moved
         *balancing,
         *merging,
-        CleanUpAll(settings.budget_bytes),
+        CleanUpAll(settings.merge_bytes),
         UniteColdParts(),  # last: it looks at what the others leave
     )

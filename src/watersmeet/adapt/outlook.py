@@ -31,6 +31,7 @@ from watersmeet.optimize.reconsider import (
 )
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.state.by_slot import cold_bytes_by_slot, grouped_bytes_by_slot
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
 from watersmeet.state.manifest import Learned, Manifest
@@ -65,6 +66,7 @@ class Facts:
     watermarks_us: Watermarks
     settings: MemorySettings
     planning: Planning = Planning()  # noqa: RUF009 - frozen
+    now_us: int = 0  # since 1970, by the clock of the run
 
     @cached_property
     def reconsidering(self) -> Reconsidering:
@@ -122,6 +124,25 @@ class Outlook:
     @property
     def active_bytes(self) -> int:
         return self.facts.manifest.active_bytes
+
+    @property
+    def now_us(self) -> int:
+        return self.facts.now_us
+
+    @property
+    def state_bytes(self) -> int:
+        """In memory and cold."""
+        return self.facts.manifest.active_bytes + self.facts.manifest.cold_bytes
+
+    @property
+    def slot_bytes(self) -> list[int]:
+        """That slots have in memory of joins with groups; adding up what the groups of `memory` have takes longer."""
+        return grouped_bytes_by_slot(self.facts.plan, self.facts.manifest)
+
+    @property
+    def cold_slot_bytes(self) -> list[int]:
+        """That slots have in closed generations."""
+        return cold_bytes_by_slot(self.facts.plan, self.facts.manifest, self.facts.ledgers)
 
     @property
     def learned(self) -> Learned:

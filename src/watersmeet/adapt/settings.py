@@ -16,7 +16,8 @@ from watersmeet.optimize.allocate import SPREAD, check_way
 
 OFF = "off"
 MERGE_POLICIES = ("state-manager", OFF)
-BALANCE = (OFF, *(name for name, _ in BALANCE_POLICIES))
+BALANCE = (AUTO, OFF, *(name for name, _ in BALANCE_POLICIES))
+BALANCE_WITHIN_LIMITS = "lazy-disk"  # what "auto" is where memory is limited
 SCALE = (OFF, "seconds")
 REPLAN = (AUTO, OFF, "data-driven", "memory-driven", "refined")
 DEFAULT_POLICY = SPILL_POLICIES[0][0]
@@ -66,12 +67,15 @@ class ReplanSettings:
 class BalanceSettings:
     """What goes where (`policies/balance/`): by which policy, from which difference on, and how often at most."""
 
-    policy: str = OFF
+    policy: str = AUTO
     threshold: float = 0.8  # of the most loaded slot: what the least loaded one has at least
     every: int = 5  # batches
     weights: tuple[float, ...] = ()  # the strength of each slot; empty: as it is seen
     allocate: str = SPREAD  # where operators run when they begin (`optimize/allocate.py`)
     by_cpu: bool = False  # what a slot takes is its CPU time: slots are threads, and wait for each other
+    span: timedelta = timedelta(0)  # the least time from one move to the next
+    least_bytes: int | None = None  # that a slot must hold before memory is levelled; None: the policy's own
+    rates: float = 2.0  # times the results a group of another slot, from which on `active-disk` makes that one spill
 
     def __post_init__(self) -> None:
         if self.policy not in BALANCE:
@@ -88,6 +92,13 @@ class BalanceSettings:
             )
         if self.every < 1:
             raise JobError(f'"balance_every" is {self.every}', detail="It is a number of batches, from 1.")
+        if self.span < timedelta(0):
+            raise JobError(f'"balance_span" is {self.span.total_seconds():g} seconds', detail="It cannot be negative.")
+        if not 1 <= self.rates < math.inf:
+            raise JobError(
+                f'"balance_rates" is {self.rates:g}',
+                detail="It is how many times the results of another slot's groups: a number from 1.",
+            )
         if not all(0 < weight < math.inf for weight in self.weights):
             given = ", ".join(f"{weight:g}" for weight in self.weights)
             raise JobError(f'"slot_weights" are {given}', detail="Each is a number above 0: how strong a slot is.")
@@ -179,8 +190,20 @@ class MemorySettings:
     @property
     def watched(self) -> bool:
         """Whether figures of groups are kept: a policy may have to choose by them."""
-        balanced = self.balance.policy != OFF
+        balanced = self.balancing != OFF
         return self.spills or balanced or any(step.spill_share is not None for step in self.forced)
+
+    @property
+    def merge_bytes(self) -> int | None:
+        """What merges may take at once: the budget, or that of one slot, where all of it may be. None is no limit."""
+        return self.budget_bytes if self.slot_bytes is None else self.slot_bytes
+
+    @property
+    def balancing(self) -> str:
+        """The policy by which groups go to other slots, or off."""
+        if self.balance.policy != AUTO:
+            return self.balance.policy
+        return BALANCE_WITHIN_LIMITS if self.spills else OFF
 
     @property
     def spills(self) -> bool:

@@ -274,7 +274,7 @@ class Driver(Generic[SourceT]):
 
     def _ask(self, moment: Moment) -> Effects:
         marks = watermarks_us(self.plan, self.manifest)
-        return self.controller.ask(moment, self.manifest, self._learned, marks)
+        return self.controller.ask(moment, self.manifest, self._learned, marks, self.clock.utc_us())
 
     def _carry_out(self, effects: Effects) -> Work:
         """Commit what was decided; the work that is left for tasks."""

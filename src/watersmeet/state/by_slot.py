@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.placement import Placement
-from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.state.ledger import Flags, Floats, Ledgers
 from watersmeet.state.manifest import Manifest
 
 
 def active_bytes_by_slot(plan: PhysicalPlan, manifest: Manifest) -> list[int]:
     """The bytes in memory of all states of a plan."""
+    return _bytes_by_slot(plan.states.values(), manifest)
+
+
+def grouped_bytes_by_slot(plan: PhysicalPlan, manifest: Manifest) -> list[int]:
+    """The bytes in memory of joins that have groups of their own: what can go to another slot."""
+    grouped = {name for node in plan.operators.values() for name in node.states}
+    return _bytes_by_slot([state for name, state in plan.states.items() if name in grouped], manifest)
+
+
+def _bytes_by_slot(states: Iterable[State], manifest: Manifest) -> list[int]:
     placement, total = manifest.placement, np.zeros(manifest.placement.slots)
-    for state in plan.states.values():
+    for state in states:
         held = manifest.segments.active(state.name)
         if held.rows:
             groups = placement.of(state.partitioning).groups
             total += _by_owner(held.by_group(groups).bytes, state.partitioning, placement)
+    return [round(value) for value in total.tolist()]
+
+
+def cold_bytes_by_slot(plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers) -> list[int]:
+    """The bytes of closed generations."""
+    placement, total = manifest.placement, np.zeros(manifest.placement.slots)
+    for name, ledger in ledgers.at(manifest).items():
+        total += _by_owner(ledger.bytes, plan.operators[name].partitioning, placement)
     return [round(value) for value in total.tolist()]
 
 

@@ -240,6 +240,7 @@ class Learned:
     search_seconds: float = 0.0  # that a full search for a plan takes; 0: none was timed yet
     slots: Slots = ()  # what batches lately come to, by slot
     moved: Mapping[str, Any] | None = None  # the last move of groups, and what was expected of it
+    pushed_bytes: int = 0  # that slots were made to spill for others; see `policies/balance/active_disk.py`
     scaled: Mapping[str, Any] | None = None  # the last change of slots, what was expected, and how many are of no use
 
     def to_json(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from watersmeet.kernel.indexed import Indexed, make_directory
 from watersmeet.kernel.rows import hashes
 from watersmeet.kernel.window import LONG_AGO, NEVER, expiry, lifetimes
 from watersmeet.model.ids import SegmentId
-from watersmeet.model.routing import Slice, count_groups
+from watersmeet.model.routing import Slice, count_groups, expand_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import State
 from watersmeet.state.epochs import name_of_epoch
@@ -152,6 +152,9 @@ class _Description:
         )
 
 
+FEW_RANGES = 4  # of groups, that are counted one by one; where groups are scattered, all of them at once
+
+
 def count_by_group(values: UInt64Array, slice_: Slice) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The number of rows and of distinct hashes in each group of the slice, given the sorted hashes.
 
@@ -166,6 +169,10 @@ def count_by_group(values: UInt64Array, slice_: Slice) -> tuple[tuple[int, ...],
     rows: list[int] = []
     keys: list[int] = []
     bounds = slice_.bounds
+    if len(slice_.groups) > FEW_RANGES:
+        place = np.append(np.searchsorted(values, bounds.start_array), len(values))
+        numbers = expand_ranges(slice_.groups)
+        return tuple(np.diff(place)[numbers].tolist()), tuple(np.diff(distinct[place])[numbers].tolist())
     for low, high in slice_.groups:
         # The end of the last group is 2**64, which no array holds: it is the end of the values.
         inner = bounds.start_array[low:high]

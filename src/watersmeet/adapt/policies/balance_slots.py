@@ -1,25 +1,33 @@
 """Asks a policy of `balance/` what is to go where: before every so many batches, and not soon after a change.
 
-At the first look after a move it says what came of it, compared with what was expected. A look takes some milliseconds
-for hundreds of groups, so that there is none before most batches.
+At the first look after a move it says what came of it, compared with what was expected. A look at all groups takes some
+milliseconds for hundreds of them, so that there is none before most batches, nor where policies that level memory need
+none: what slots hold says whether they are out of balance, and takes a tenth of that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CutGroup, Decision, Rescale, ReviewMoves
+from watersmeet.adapt.decisions import CountPushed, CutGroup, Decision, MoveGroups, Rescale, ReviewMoves, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES, TIME
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot
+from watersmeet.adapt.policies.balance.relocation import Load, bytes_of, out_of_balance
 from watersmeet.adapt.policies.balance.routed import with_routed
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
-from watersmeet.model.ids import Partitioning
+from watersmeet.model.ids import GroupKey, Partitioning
+from watersmeet.model.quantities import microseconds
 
 BATCHES_KNOWN = 2  # that must have been measured before anything is decided
+# What policies that level memory, and do nothing else, go by.
+LEVELS_MEMORY: Mapping[str, Callable[[BalanceView], Load]] = {
+    "relocate": lambda view: bytes_of,
+    "lazy-disk": lambda view: view.wanted_bytes,
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,8 @@ class BalanceSlots:
 
     @classmethod
     def of(cls, settings: MemorySettings) -> BalanceSlots:
-        return cls(settings.balance, settings.budget_bytes, settings.slot_bytes)
+        asked = replace(settings.balance, policy=settings.balancing)
+        return cls(asked, settings.budget_bytes, settings.slot_bytes)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         if outlook.placement.slots < 2 or outlook.next_batch < BATCHES_KNOWN:
@@ -46,29 +55,42 @@ class BalanceSlots:
             return
         if outlook.next_batch - _last_change(outlook) < self.settings.every:
             return
-        view = self.view(outlook)
-        yield from _review(outlook, view)
-        decision = dict(BALANCE_POLICIES)[self.settings.policy](view, self.settings.threshold)
-        if isinstance(decision, CutWanted):
-            yield from _cut(decision, outlook)
-        elif decision is not None:
-            yield replace(decision, reason=f"{self.settings.policy}: {decision.reason}")
-
-    def view(self, outlook: Outlook) -> BalanceView:
-        placement = outlook.placement
+        if outlook.now_us - (outlook.learned.moved or {}).get("at_us", -math.inf) < microseconds(self.settings.span):
+            return
+        name, threshold = self.settings.policy, self.settings.threshold
+        at_a_glance = self.view(outlook, ())
+        yield from _review(outlook, at_a_glance)
+        if name in LEVELS_MEMORY and not out_of_balance(at_a_glance, threshold, LEVELS_MEMORY[name](at_a_glance)):
+            return
         held = _pieces(outlook)
         # Memory is levelled by spills too, and routed joins cannot be spilled.
-        pieces = tuple(with_routed(held, outlook) if self.settings.policy == TIME else held.values())
+        view = self.view(outlook, tuple(with_routed(held, outlook) if name == TIME else held.values()))
+        decision = dict(BALANCE_POLICIES)[name](view, threshold)
+        if isinstance(decision, CutWanted):
+            yield from _cut(decision, outlook)
+        elif isinstance(decision, MoveGroups):
+            at = {"at_us": float(outlook.now_us)} if self.settings.span else {}
+            yield replace(decision, reason=f"{name}: {decision.reason}", figures={**decision.figures, **at})
+        elif decision is not None:
+            chosen = [piece for piece in view.pieces if piece.key in decision.groups]
+            yield SpillGroups(tuple(_spilled(chosen, outlook)), f"{name}: {decision.reason}")
+            yield CountPushed(view.pushed_bytes + sum(piece.bytes for piece in chosen))
+
+    def view(self, outlook: Outlook, pieces: tuple[Piece, ...]) -> BalanceView:
+        """With these pieces of work; none are needed for what slots hold and take."""
+        placement = outlook.placement
+        held, cold = outlook.slot_bytes, outlook.cold_slot_bytes
         figures = outlook.learned.slots
         weights = [*self.settings.weights, *[1.0] * placement.slots][: placement.slots]
         slots = tuple(
             Slot(
                 number=slot,
-                bytes=sum(piece.bytes for piece in pieces if piece.slot == slot),
+                bytes=held[slot],
                 seconds=figures[slot].cpu_seconds if self.settings.by_cpu else figures[slot].seconds,
                 output=sum(piece.output for piece in pieces if piece.slot == slot),
                 groups=sum(piece.slot == slot for piece in pieces),
                 weight=weights[slot],
+                cold_bytes=cold[slot],
             )
             for slot in range(placement.slots)
         )
@@ -77,8 +99,12 @@ class BalanceSlots:
             slots,
             pieces,
             self._capacity(placement.slots),
-            sum(group.bytes for group in outlook.memory.cold),
-            tuple((operator.id, operator.label) for operator in outlook.memory.operators),
+            self.settings.least_bytes,
+            # A query without windows is taken to be at half of its time.
+            outlook.state_bytes * (2 if outlook.window_seconds is None else 1),
+            min(outlook.learned.pushed_bytes, outlook.state_bytes - outlook.active_bytes),
+            self.settings.rates,
+            tuple((node.name, node.label) for node in outlook.plan.operators.values()),
             self.settings.every,
         )
 
@@ -95,6 +121,14 @@ def _last_change(outlook: Outlook) -> float:
     moved = outlook.learned.moved
     made += [] if moved is None else [moved["batch"]]
     return float(max(made, default=-math.inf))
+
+
+def _spilled(pieces: Iterable[Piece], outlook: Outlook) -> Iterator[GroupKey]:
+    """The groups of all operators that pieces stand for."""
+    for piece in pieces:
+        for node in outlook.plan.operators.values():
+            if node.partitioning == piece.partitioning:
+                yield node.name, piece.group
 
 
 def _pieces(outlook: Outlook) -> dict[tuple[Partitioning, int], Piece]:

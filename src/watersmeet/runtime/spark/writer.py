@@ -53,6 +53,9 @@ OPTIONS = (
     "balance",
     "balanceEvery",
     "balanceThreshold",
+    "balanceSpan",
+    "balanceLeast",
+    "balanceRates",
     "allocate",
     "scale",
     "scaleSlots",
@@ -306,12 +309,18 @@ class StreamWriter:
     def _balance(self) -> BalanceSettings:
         """The options that say what goes where, before what a job file says."""
         given, options = self._adapt.balance, self._options
+        span, least = options.get("balanceSpan"), options.get("balanceLeast")
         return BalanceSettings(
             options.get("balance", given.policy),
             self._share("balanceThreshold", given.threshold),
             self._whole("balanceEvery", given.every),
             self._weights(),
             options.get("allocate", given.allocate),
+            span=given.span if span is None else parse_duration(span, "balanceSpan"),
+            least_bytes=given.least_bytes if least is None else parse_bytes(least, "balanceLeast"),
+            rates=self._number(
+                "balanceRates", given.rates, "It is how many times the results of another slot's groups."
+            ),
         )
 
     def _scale(self) -> ScaleSettings:

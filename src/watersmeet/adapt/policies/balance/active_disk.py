@@ -1,33 +1,33 @@
 """`active-disk`: as `lazy-disk`, and a slot whose groups earn little is made to spill for the others ([Liu05] 6).
 
-Where memory is in balance and the slot with most results for each of its groups has more than `RATES` times those of
+Where memory is in balance and the slot with most results for each of its groups has more than `rates` times those of
 the slot with least, groups of that one are spilled, the least productive first. It leaves room that the next levelling
-fills with groups that earn more. Pushing out too much costs more than it gains: all that is cold stays below what the
-query would take beyond the memory that there is (M_q - M_c).
+fills with groups that earn more. Pushing out too much costs more than it gains: all that was pushed out in this way,
+and is still cold, stays below what the query will take beyond the memory that there is (M_q - M_c).
 
-Departure: M_q is the paper's estimate of what the query takes in all. Here it is what the state has come to, in memory
-and cold, which grows for as long as the query does.
+Departures: the paper estimates M_q beforehand. Here it is what the state has come to, and as much again where streams
+have no windows: such a query is taken to be at half of its time. And nothing is pushed out while the slot that earns
+most has room of its own.
 """
 
 from __future__ import annotations
 
 from watersmeet.adapt.decisions import MoveGroups, SpillGroups
-from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
+from watersmeet.adapt.policies.balance.lazy_disk import level_productive
 from watersmeet.adapt.policies.balance.load import BalanceView, take_bytes
-from watersmeet.adapt.policies.balance.relocation import out_of_balance
+from watersmeet.adapt.policies.balance.relocation import bytes_of, out_of_balance
 
-RATES = 2.0  # theta_f
 SHARE = 0.3  # of what the slot holds, at once
+FULL = 0.8  # of what a slot may hold, from which on it wants for room
 
 
 def active_disk(view: BalanceView, threshold: float) -> MoveGroups | SpillGroups | None:
     if view.capacity_bytes is None or out_of_balance(view, threshold):
-        return lazy_disk(view, threshold)
+        return level_productive(view, threshold, bytes_of)  # room that was made is there to be filled
     best, worst = view.pair(lambda slot: slot.rate)
-    if best.rate <= RATES * worst.rate:
+    if best.rate <= view.rates * worst.rate or best.bytes < FULL * view.capacity_bytes:
         return None
-    there = sum(slot.bytes for slot in view.slots) + view.cold_bytes
-    allowed = there - view.capacity_bytes * len(view.slots) - view.cold_bytes
+    allowed = view.expected_bytes - view.capacity_bytes * len(view.slots) - view.pushed_bytes
     most = min(allowed, SHARE * worst.bytes)
     ordered = sorted(view.of_slot[worst.number], key=lambda piece: (-piece.size_by_output, piece.key))
     chosen = take_bytes(ordered, most)

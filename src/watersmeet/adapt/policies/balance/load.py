@@ -47,6 +47,7 @@ class Slot:
     output: float = 0.0  # recent: results of the query in a batch, of its groups
     groups: int = 0
     weight: float = 1.0  # its strength, where a user has said so
+    cold_bytes: int = 0
 
     @property
     def rate(self) -> float:
@@ -71,7 +72,10 @@ class BalanceView:
     slots: tuple[Slot, ...]
     pieces: tuple[Piece, ...]
     capacity_bytes: int | None = None
-    cold_bytes: int = 0
+    least_bytes: int | None = None  # that a slot must hold before memory is levelled; None: the policy's own
+    expected_bytes: int = 0  # that the state will come to, in memory and cold
+    pushed_bytes: int = 0  # that slots were made to spill for others, and are cold
+    rates: float = 2.0  # times as many results a group, from which on a slot is made to spill for another
     labels: tuple[tuple[OperatorName, str], ...] = ()
     batches: int = 1  # that what is measured is expected to last
 
@@ -82,6 +86,13 @@ class BalanceView:
         for piece in sorted(self.pieces, key=lambda piece: piece.key):
             held[piece.slot].append(piece)
         return {number: tuple(found) for number, found in held.items()}
+
+    def wanted_bytes(self, slot: Slot) -> float:
+        """That a slot would have in memory had it not spilled, as far as it may.
+
+        Room that a spill has just made is no room to spare: the slot that has it will fill it again.
+        """
+        return slot.bytes if self.capacity_bytes is None else min(slot.bytes + slot.cold_bytes, self.capacity_bytes)
 
     def pair(self, load: Callable[[Slot], float]) -> tuple[Slot, Slot]:
         """The slots with most and with least to bear; of equal ones the first."""

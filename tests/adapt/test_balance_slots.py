@@ -1,0 +1,116 @@
+"""When slots are looked at, and what comes of it: by manifests made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from unittest import mock
+
+import pytest
+
+from adapt.asking import J1, J2, PLAN, Asked, at, entry
+from small_plans import SECOND, manifest_of
+from watersmeet.adapt.decisions import CountPushed, MoveGroups, ReviewMoves, SpillGroups
+from watersmeet.adapt.effects import effects_of, settle
+from watersmeet.adapt.outlook import Facts, Moment, Outlook
+from watersmeet.adapt.policies.balance import relocation
+from watersmeet.adapt.policies.balance_slots import BalanceSlots
+from watersmeet.adapt.settings import BalanceSettings, MemorySettings
+from watersmeet.adapt.view import MemoryView
+from watersmeet.state.ledger import Ledgers
+from watersmeet.state.manifest import BatchRecord, Learned, Manifest
+
+# Groups 0 to 3 are slot 0's. They have 40 bytes each; those of slot 1 have none, or as many.
+CROWDED = (entry("a", "A", groups=((0, 4),), rows=2), entry("b", "B", groups=((0, 4),), rows=2))
+LEVEL = (entry("a", "A", rows=2), entry("b", "B", rows=2))
+
+
+@pytest.fixture(autouse=True)
+def small_loads() -> Iterator[None]:
+    with mock.patch.object(relocation, "LEAST_BYTES", 1):
+        yield
+
+
+def asked(*segments: object, after_batch: int = 4, **more: object) -> Asked:
+    manifest = manifest_of(PLAN, *segments)  # type: ignore[arg-type]
+    manifest = replace(manifest, batch=BatchRecord(after_batch, 0, 0, 0))
+    return Asked(manifest, **more)  # type: ignore[arg-type]
+
+
+def policy(**settings: object) -> BalanceSlots:
+    return BalanceSlots.of(MemorySettings(balance=BalanceSettings("relocate", **settings)))  # type: ignore[arg-type]
+
+
+def test_a_crowded_slot_is_relieved_at_a_look() -> None:
+    (found,) = asked(*CROWDED).propose(policy())
+    assert isinstance(found, MoveGroups)
+    assert len(found.moves) == 2 and {slot for *_, slot in found.moves} == {1}
+    assert asked(*CROWDED, after_batch=5).propose(policy()) == [], "looks are before every fifth batch"
+    assert asked(*LEVEL).propose(policy()) == []
+
+
+def test_groups_are_not_looked_at_where_slots_are_level() -> None:
+    with mock.patch.object(Outlook, "memory", side_effect=AssertionError):
+        assert asked(*LEVEL).propose(policy()) == []
+
+
+def test_a_span_of_time_lies_between_two_moves() -> None:
+    often = policy(every=1, span=timedelta(seconds=45))
+    case = asked(*CROWDED)
+
+    def propose(seconds: float, learned: Learned) -> list[object]:
+        facts = Facts(
+            Moment.BEFORE_BATCH,
+            PLAN,
+            case.manifest,
+            Ledgers(PLAN),
+            learned,
+            at(0),
+            MemorySettings(),
+            now_us=int(seconds * SECOND),
+        )
+        return list(often.propose(Outlook(facts, often.needs)))
+
+    (first,) = propose(100, Learned())
+    assert isinstance(first, MoveGroups)
+    assert first.figures["at_us"] == 100 * SECOND
+    learned = Learned(moved={"batch": 0, **first.figures})
+    assert propose(144, learned) == []
+    review, second = propose(145, learned)
+    assert isinstance(review, ReviewMoves) and isinstance(second, MoveGroups)
+
+
+def test_a_review_leaves_when_it_was() -> None:
+    learned = Learned(moved={"batch": 3, "at_us": 7.0, "most_bytes": 1.0, "most_bytes_expected": 1.0})
+    manifest = manifest_of(PLAN, *LEVEL)
+    effects = effects_of(settle([ReviewMoves("", {})]), PLAN, manifest, Ledgers(PLAN), learned)
+    (learn,) = [update.learned for update in effects.updates if hasattr(update, "learned")]
+    assert learn.moved == {"batch": 3, "at_us": 7.0}
+
+
+def test_what_is_pushed_out_goes_with_all_operators_and_is_counted() -> None:
+    def push(view: object, threshold: float) -> SpillGroups:
+        return SpillGroups(((J1, 1),), "x")
+
+    with mock.patch("watersmeet.adapt.policies.balance_slots.BALANCE_POLICIES", (("active-disk", push),)):
+        settings = MemorySettings(balance=BalanceSettings("active-disk"))
+        spill, count = asked(*CROWDED).propose(BalanceSlots.of(settings))
+    assert isinstance(spill, SpillGroups)
+    same = [name for name in (J1, J2) if PLAN.operators[name].partitioning == PLAN.operators[J1].partitioning]
+    assert spill == SpillGroups(tuple((name, 1) for name in same), "active-disk: x")
+    assert count == CountPushed(40)
+    manifest: Manifest = manifest_of(PLAN, *CROWDED)
+    effects = effects_of(settle([spill, count]), PLAN, manifest, Ledgers(PLAN), Learned())
+    (learn,) = [update.learned for update in effects.updates if hasattr(update, "learned")]
+    assert learn.pushed_bytes == 40
+
+
+def test_the_view_of_memory_is_what_pieces_are_made_of() -> None:
+    """What slots hold at a glance is what their groups hold."""
+    case = asked(*CROWDED)
+    outlook = case.outlook(policy())
+    memory: MemoryView = outlook.memory
+    held = [sum(group.size_bytes for group in memory.groups if group.slot == slot) for slot in range(2)]
+    assert outlook.slot_bytes == held
+    assert sum(held) == 160
