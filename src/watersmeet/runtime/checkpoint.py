@@ -289,7 +289,7 @@ def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
         return []
     if slots == placement.slots:
         return [SetPlacement(replace(placement, asked=0))]
-    return [SetPlacement(placement.spread(slots))]
+    return [SetPlacement(placement.evenly(slots))]
 
 
 def retention_changed(manifest: Manifest, retention: Retention) -> list[Update]:

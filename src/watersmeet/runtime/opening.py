@@ -225,7 +225,7 @@ def _regrouped(manifest: Manifest, settings: RunSettings) -> Manifest:
         return manifest
     placement = manifest.placement
     if settings.slots != placement.asked_slots:
-        placement = placement.spread(settings.slots)
+        placement = placement.evenly(settings.slots)
     return replace(manifest, placement=placement.regroup(settings.groups))
 
 
