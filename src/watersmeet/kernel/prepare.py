@@ -11,7 +11,7 @@ that stand above joins are applied to the rows here already: what a filter keeps
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import UserError
+from watersmeet.kernel.dealing import send_share
 from watersmeet.kernel.evaluate import evaluate, satisfied
 from watersmeet.kernel.hashing import hash_keys, integers
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import Int64Array, hash_slice, sort_by_hash, take
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.expressions import Expr
-from watersmeet.model.routing import Routing
+from watersmeet.model.routing import Routing, subtract_ranges
+from watersmeet.model.spread import Share
 from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
 
 
@@ -147,9 +149,18 @@ def keyed(
     return sort_by_hash(hashed)
 
 
-def cut(batch: pa.RecordBatch, routing: Routing) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The slices of a sorted batch that go to each slot. No row is copied."""
+def cut(
+    batch: pa.RecordBatch, routing: Routing, shares: Sequence[Share] = (), aliases: Collection[str] = ()
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The slices of a sorted batch that go to each slot, and the rows over these inputs that go to slots by `shares`.
+
+    But for those, no row is copied.
+    """
+    spread = tuple((share.group, share.group + 1) for share in shares)
     for slot, groups in routing.pieces:
-        piece = hash_slice(batch, *routing.hash_range(groups))
-        if piece.num_rows:
-            yield slot, piece
+        for stretch in subtract_ranges((groups,), spread) if spread else (groups,):
+            piece = hash_slice(batch, *routing.hash_range(stretch))
+            if piece.num_rows:
+                yield slot, piece
+    for share in shares:
+        yield from send_share(batch, share, aliases)
