@@ -27,11 +27,13 @@ from watersmeet.adapt.decisions import (
     CloseLive,
     CutGroup,
     Decision,
+    DrawTogether,
     MergeGenerations,
     MergeGroup,
     MoveGroups,
     Rescale,
     SpillGroups,
+    SpreadGroup,
     UniteParts,
 )
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
@@ -49,6 +51,7 @@ from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out, lay_out_spec
 from watersmeet.plan.physical import Node
+from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
@@ -61,7 +64,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class DecideAnything:
-    """Cuts, moves, spills, merges and unites whatever it likes, whenever it is asked; in the end, all that is owed."""
+    """Cuts, moves, spreads, spills, merges and unites as it likes, whenever asked; in the end, all that is owed."""
 
     random: Random
     often: float
@@ -75,6 +78,8 @@ class DecideAnything:
             yield from self._cuts(outlook)
         if self.random.random() < self.often / 2:
             yield from self._moves(outlook)
+        if self.random.random() < self.often:
+            yield from self._spreads(outlook)
         if outlook.moment in (Moment.END, Moment.DRAIN):
             yield from self._some_that_owe(outlook)
             return
@@ -122,6 +127,17 @@ class DecideAnything:
             if self.random.random() < share
         ]
         yield MoveGroups(tuple(moves), outlook.next_batch, "drawn")
+
+    def _spreads(self, outlook: Outlook) -> Iterator[Decision]:
+        """Of any groups over any slots that there are, by any input; others are drawn together, spread or not."""
+        slots = outlook.placement.slots
+        for operator, group in self._groups(outlook) or self._groups(outlook):
+            if slots < 2 or self.random.random() < 0.3:
+                yield DrawTogether(operator, group, outlook.next_batch, "drawn")
+                continue
+            over = tuple(self.random.sample(range(slots), self.random.randint(2, slots)))
+            alias = self.random.choice(dealt_inputs(outlook.plan, outlook.plan.operators[operator].partitioning))
+            yield SpreadGroup(operator, group, alias, over, outlook.next_batch, "drawn")
 
     def _cuts(self, outlook: Outlook) -> Iterator[CutGroup]:
         """At any hash, which may be between rows, before them or after them."""
