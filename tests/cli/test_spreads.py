@@ -86,13 +86,11 @@ def test_spread_drawn_together_and_shown(tmp_path: Path) -> None:
         ("((A B C) D)", "slots = 3"),
         pytest.param("((A (B C)) D)", "slots = 2\nmemory = 3000", marks=pytest.mark.campaign),
         pytest.param("((A B) (C D))", "slots = 4", marks=pytest.mark.campaign),
-        pytest.param("(A B C D)", "slots = 2\nmemory = 6000", marks=pytest.mark.campaign),
     ],
 )
 def test_at_any_batch_beside_all_else_and_kills(tmp_path: Path, plan: str, run: str) -> None:
     random = Random(f"{plan}{run}")
-    routed = plan.count("(") == 1
-    steps = [] if routed else [step(1, spread=[f"J1:{group}->0,1 dealing A" for group in range(GROUPS)])]
+    steps = [step(1, spread=[f"J1:{group}->0,1 dealing A" for group in range(GROUPS)])]
     for batch in range(2, BATCHES):
         alias, group = random.choice("AB"), random.randrange(GROUPS)
         forced = [
@@ -103,11 +101,11 @@ def test_at_any_batch_beside_all_else_and_kills(tmp_path: Path, plan: str, run: 
             {"slots": random.randint(2, 4)},
         ]
         if batch == 4:
-            steps.append(step(batch, cut=["J1:2"]) if not routed else "")
+            steps.append(step(batch, cut=["J1:2"]))
         if batch == 6:
             by = random.choice(["moving-state", "seeded", "parallel-track"])
             steps.append(step(batch, plan="((A (C B)) D)", by=by, spread=everywhere("B", "0,1", "J1")))
-        elif not routed or batch > 6:
+        else:
             steps.append(step(batch, **random.choice(forced)))
     job = write_job(tmp_path, *steps, run=run, plan=plan)
     killed = 0

@@ -220,7 +220,7 @@ class StageTask:
             everywhere, hashed = possible * self.state.share_of_all_slots(inputs[j]), float(same)
             if own and own[i] < 1.0:
                 everywhere *= own[i]
-                hashed *= own[i] if own[j] < 1.0 else 1.0
+                hashed *= own[i] if self.state.foreign(inputs[j].aliases) else 1.0
             low, high = sorted((i, j))
             self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, everywhere, hashed))
         for reads, (checked, passed) in tally.checked.items():
