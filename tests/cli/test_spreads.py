@@ -79,6 +79,16 @@ def test_spread_drawn_together_and_shown(tmp_path: Path) -> None:
     assert any(line.endswith(":1 together: forced") for line in squeezed)
 
 
+def test_a_join_beside_the_way_is_spilled_and_merged(tmp_path: Path) -> None:
+    """All slots have copies of A and B, and one alone would have what a merge of them emits."""
+    groups = [f"J1:{group}" for group in range(GROUPS)]
+    spills = [step(batch, spill=groups) for batch in (2, 3, 4, 6)]
+    job = write_job(tmp_path, step(1, spread=everywhere("C")), *spills, step(5, merge=groups), step(7, merge=groups))
+    events = job.finish()
+    assert sum(event["rows_merged"] for event in events if event["event"] == "batch") > 100
+    check(job)
+
+
 @pytest.mark.parametrize(
     "plan, run",
     [
