@@ -98,7 +98,7 @@ def _resolve(steps: tuple[Placed, ...], first: int, job: Job, manifest: Manifest
     plan = _plan_of(bind(job.query, job.streams()), job, manifest)
     placement = manifest.placement
     if job.run.slots != placement.asked_slots:
-        placement = placement.spread(job.run.slots)
+        placement = placement.evenly(job.run.slots)
     labels = sorted(plan.labels)
     for step in steps:
         values: dict[str, Any] = {}

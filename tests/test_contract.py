@@ -34,6 +34,7 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.ids import OperatorName, Partitioning
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import AHEAD_OF, Stream
+from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.local.run import LocalRun
@@ -215,7 +216,7 @@ def run_with_restarts(
 
 
 def place_anywhere(run: OpenRun, slots: int, data: st.DataObject) -> None:
-    """Any cuts, and any owners, for the groups of some partitionings; the others are spread evenly."""
+    """Any cuts, owners and spreads for the groups of some partitionings; the others are placed evenly."""
     owners = {}
     for name in sorted({state.partitioning for state in run.plan.states.values()}):
         if data.draw(st.booleans(), label=f"cut {name}"):
@@ -225,7 +226,12 @@ def place_anywhere(run: OpenRun, slots: int, data: st.DataObject) -> None:
             owned = st.lists(st.integers(0, slots - 1), min_size=groups, max_size=groups)
             owners[name] = tuple(data.draw(owned, label=name))
     manifest = run.checkpoint.manifest
-    placement = replace(manifest.placement, slots=slots, owners=owners)
+    placement = replace(manifest.placement, slots=slots, owners=owners, spreads={})
+    for name in sorted({node.partitioning for node in run.plan.operators.values()}) if slots > 1 else ():
+        for group in data.draw(st.sets(st.integers(0, placement.of(name).groups - 1), max_size=3), label="spread"):
+            over = data.draw(st.sets(st.integers(0, slots - 1), min_size=2), label="over")
+            alias = data.draw(st.sampled_from(dealt_inputs(run.plan, name)), label="dealing")
+            placement = placement.spread(name, group, alias, over)
     run.checkpoint.commit([AtVersion(manifest.version)], [SetPlacement(placement)])
 
 

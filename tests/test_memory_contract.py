@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 from unittest import mock
@@ -27,11 +27,13 @@ from watersmeet.adapt.decisions import (
     CloseLive,
     CutGroup,
     Decision,
+    DrawTogether,
     MergeGenerations,
     MergeGroup,
     MoveGroups,
     Rescale,
     SpillGroups,
+    SpreadGroup,
     UniteParts,
 )
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
@@ -49,6 +51,7 @@ from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out, lay_out_spec
 from watersmeet.plan.physical import Node
+from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
@@ -61,11 +64,12 @@ pytestmark = pytest.mark.slow
 
 @dataclass(frozen=True)
 class DecideAnything:
-    """Cuts, moves, spills, merges and unites whatever it likes, whenever it is asked; in the end, all that is owed."""
+    """Cuts, moves, spreads, spills, merges and unites as it likes, whenever asked; in the end, all that is owed."""
 
     random: Random
     often: float
     plans: tuple[str, ...] = ()  # to go over to; cuts, which put an end to that, are rare then
+    spread: float = 0.3  # the share of the groups that it spreads, or draws together, where it does
 
     moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
@@ -75,6 +79,8 @@ class DecideAnything:
             yield from self._cuts(outlook)
         if self.random.random() < self.often / 2:
             yield from self._moves(outlook)
+        if self.random.random() < max(self.often, self.spread):
+            yield from self._spreads(outlook)
         if outlook.moment in (Moment.END, Moment.DRAIN):
             yield from self._some_that_owe(outlook)
             return
@@ -105,8 +111,10 @@ class DecideAnything:
 
     def _groups(self, outlook: Outlook) -> list[GroupKey]:
         share = self.random.choice([0.0, 0.3, 1.0]) if self.random.random() < self.often else 0.0
-        everything = [(n.name, g) for n in outlook.plan.operators.values() for g in range(_groups_of(outlook, n))]
-        return [key for key in everything if self.random.random() < share]
+        return [key for key in self._all(outlook) if self.random.random() < share]
+
+    def _all(self, outlook: Outlook) -> list[GroupKey]:
+        return [(n.name, g) for n in outlook.plan.operators.values() for g in range(_groups_of(outlook, n))]
 
     def _moves(self, outlook: Outlook) -> Iterator[Decision]:
         """Of any groups to any slots, of which there may be others from now on."""
@@ -122,6 +130,19 @@ class DecideAnything:
             if self.random.random() < share
         ]
         yield MoveGroups(tuple(moves), outlook.next_batch, "drawn")
+
+    def _spreads(self, outlook: Outlook) -> Iterator[Decision]:
+        """Of any groups over any slots that there are, by any input; others are drawn together, spread or not."""
+        slots = outlook.placement.slots
+        for operator, group in self._all(outlook):
+            if self.random.random() > self.spread:
+                continue
+            if slots < 2 or self.random.random() < 0.2:
+                yield DrawTogether(operator, group, outlook.next_batch, "drawn")
+                continue
+            over = tuple(self.random.sample(range(slots), self.random.randint(2, slots)))
+            alias = self.random.choice(dealt_inputs(outlook.plan, outlook.plan.operators[operator].partitioning))
+            yield SpreadGroup(operator, group, alias, over, outlook.next_batch, "drawn")
 
     def _cuts(self, outlook: Outlook) -> Iterator[CutGroup]:
         """At any hash, which may be between rows, before them or after them."""
@@ -156,7 +177,7 @@ def _groups_of(outlook: Outlook, node: Node) -> int:
 
 
 def run_with_schedule(
-    case: Case, random: Random, often: float, plans: tuple[str, ...] = ()
+    case: Case, random: Random, often: float, plans: tuple[str, ...] = (), spread: float = 0.3
 ) -> Counter[tuple[Any, ...]]:
     """Run the case batch by batch, with cuts, spills and merges of any groups whenever there may be, then drain.
 
@@ -171,7 +192,7 @@ def run_with_schedule(
     plan = lay_out(query, choose_plan(query, case.plan).tree, lineage=random.random() < 0.5)
     results = MemoryResults()
     checkpoint = in_memory(query, plan.spec, Placement(case.slots, case.groups))
-    controller = Controller(plan, policies=(DecideAnything(random, often, plans),))
+    controller = Controller(plan, policies=(DecideAnything(random, often, plans, spread),))
     run = LocalRun(plan, checkpoint, results, controller=controller)
     for batch in case.batches:
         pulled = {}
@@ -210,6 +231,16 @@ def check_counts(run: LocalRun) -> None:
 def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     with tuned(case):
         rows = run_with_schedule(case, random, often)
+    assert rows == case.answer().rows
+
+
+@contract_settings(50)
+@given(cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.1, 0.4]))
+def test_spreads_change_nothing(case: Case, random: Random, often: float) -> None:
+    """With few groups, nearly all of which are spread at any time, and less of all else."""
+    case = replace(case, slots=random.randint(2, 4), groups=random.randint(4, 6))
+    with tuned(case):
+        rows = run_with_schedule(case, random, often, spread=0.8)
     assert rows == case.answer().rows
 
 

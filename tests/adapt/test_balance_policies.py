@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet.adapt.decisions import MoveGroups, SpillGroups
+from watersmeet.adapt.decisions import DrawTogether, MoveGroups, SpillGroups
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
 from watersmeet.adapt.policies.balance.active_disk import active_disk
 from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
-from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot, after_moves
+from watersmeet.adapt.policies.balance.load import (
+    BalanceView,
+    CutWanted,
+    Piece,
+    Slot,
+    SpreadWanted,
+    after_moves,
+)
 from watersmeet.adapt.policies.balance.relocation import relocate
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
+from watersmeet.adapt.policies.balance_slots import _cut_in_vain
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import OperatorName, Partitioning
 
 MB = 1 << 20
@@ -221,7 +231,96 @@ def test_a_hot_group_is_cut_where_it_has_several_keys() -> None:
     cut = found(40.0)
     assert isinstance(cut, CutWanted)
     assert (cut.operator, cut.group) == (J1, 0)
-    assert found(1.0) is None
+    assert "it takes 99% of the 3 s of slot 0, and cannot help another whole" in cut.reason
+
+
+def hot_view(work: float = 90.0, seconds: tuple[float, ...] = (3.0, 0.3), **more: Any) -> BalanceView:
+    hot = Piece(J1, K, 0, 0, MB, work, keys=1.0, narrow=True, **more)
+    return view(hot, piece(1, 0, MB, 1.0), piece(2, 1, MB, 9.0), seconds=seconds, batches=5)
+
+
+def test_a_hot_key_is_spread() -> None:
+    """2.97 of the 3 s are the key's: half of that goes to each slot, 1.78 s for the one that took 0.3."""
+    found = level_seconds(hot_view(), 0.8)
+    assert isinstance(found, SpreadWanted)
+    assert (found.operator, found.group, found.slots) == (J1, 0, (0, 1))
+    assert found.figures["seconds"] == 3.0
+    assert found.figures["seconds_expected"] == pytest.approx(1.78, abs=0.01)
+    assert found.reason == (
+        "it takes 99% of the 3 s of slot 0 and is hardly more than one key: dealt out over 2 slots, it leaves the "
+        "longest of them 1.78 s"
+    )
+
+
+@pytest.mark.parametrize(
+    "seen, expected",
+    [
+        (hot_view(spread=(0, 1), seconds=(2.0, 1.0)), None),
+        (hot_view(spread=(0, 1), seconds=(1.7, 1.6)), None),
+        (hot_view(spread=(0, 1), seconds=(1.7, 1.6), work=2.2), None),
+        (hot_view(spread=(0, 1), seconds=(1.7, 1.6), work=0.3), DrawTogether),
+        (hot_view(spread=(0, 1), seconds=(0.5, 1.6), work=0.0), DrawTogether),
+        (hot_view(spread=(0, 1), seconds=(0.002, 0.001), work=0.0), None),
+        (hot_view(spread=(0, 1), seconds=(2.0, 1.9, 0.1)), SpreadWanted),
+        (hot_view(work=0.5, seconds=(3.0, 0.3)), MoveGroups),
+    ],
+    ids=[
+        "one that is spread over all slots stays so",
+        "also where they are level",
+        "while it takes a quarter of what a slot does",
+        "one that takes less is drawn together",
+        "whatever else there is to do",
+        "but not where nothing takes long enough to tell",
+        "over more slots, if there are more by now",
+        "a key that is not hot stays whole",
+    ],
+)
+def test_spread_groups(seen: BalanceView, expected: type | None) -> None:
+    found = level_seconds(seen, 0.8)
+    assert isinstance(found, expected) if expected is not None else found is None, found
+
+
+def test_a_spread_group_does_not_go_to_and_fro() -> None:
+    """Wherever the load of a group is, it is not drawn together where it would be spread, nor the other way round."""
+    for work in range(1, 400):
+        rest = [piece(1 + n, n % 2, MB, 10.0) for n in range(20)]  # 100 of work for each slot, 1 s
+        hot = Piece(J1, K, 0, 0, MB, float(work), keys=1.0, narrow=True)
+        alone = level_seconds(view(hot, *rest, seconds=(1 + work / 100, 1.0), batches=5), 0.8)
+        both = Piece(J1, K, 0, 0, MB, float(work), keys=1.0, narrow=True, spread=(0, 1))
+        spread = level_seconds(view(both, *rest, seconds=(1 + work / 200, 1 + work / 200), batches=5), 0.8)
+        assert not (isinstance(alone, SpreadWanted) and isinstance(spread, DrawTogether))
+
+
+@pytest.mark.parametrize(
+    "cuts, group, works, expected",
+    [
+        ((), 1, (5.0, 90.0), False),
+        ((14,), 1, (5.0, 95.0, 1.0), False),
+        ((6,), 1, (5.0, 50.0, 45.0), False),
+        ((6,), 1, (5.0, 95.0, 5.0), True),
+        ((6,), 2, (5.0, 0.0, 95.0, 90.0), True),
+        ((5, 6), 2, (5.0, 6.0, 90.0, 5.0), False),
+        ((5, 6), 2, (5.0, 1.0, 95.0, 5.0), True),
+    ],
+    ids=[
+        "it was never cut",
+        "nor is a cut elsewhere one of it",
+        "a cut has shared out its keys",
+        "a cut has left nearly all of it in one half",
+        "or all in the other",
+        "cuts on both sides have shared some out",
+        "or next to nothing",
+    ],
+)
+def test_cuts_in_vain(cuts: tuple[int, ...], group: int, works: tuple[float, ...], expected: bool) -> None:
+    """Four groups, with cuts at so many sixteenths of the hash."""
+    bounds = Bounds(4, tuple(cut << 60 for cut in cuts))
+    held = {(K, number): piece(number, 0, MB, work, keys=9.0) for number, work in enumerate(works)}
+    assert _cut_in_vain(held[K, group], held, bounds) is expected
+
+
+def test_what_cannot_be_cut_is_narrow() -> None:
+    assert _cut_in_vain(piece(7, 0, MB, 1.0, keys=9.0), {}, Bounds(1 << 16))
 
 
 pieces = st.lists(

@@ -18,11 +18,13 @@ from watersmeet.adapt.policies.balance import relocation
 from watersmeet.adapt.policies.balance_slots import BalanceSlots
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.adapt.view import MemoryView
+from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest
 
 # Groups 0 to 3 are slot 0's. They have 40 bytes each; those of slot 1 have none, or as many.
 CROWDED = (entry("a", "A", groups=((0, 4),), rows=2), entry("b", "B", groups=((0, 4),), rows=2))
+MEASURED = (SlotFigures(), SlotFigures())
 LEVEL = (entry("a", "A", rows=2), entry("b", "B", rows=2))
 
 
@@ -35,7 +37,7 @@ def small_loads() -> Iterator[None]:
 def asked(*segments: object, after_batch: int = 4, **more: object) -> Asked:
     manifest = manifest_of(PLAN, *segments)  # type: ignore[arg-type]
     manifest = replace(manifest, batch=BatchRecord(after_batch, 0, 0, 0))
-    return Asked(manifest, **more)  # type: ignore[arg-type]
+    return Asked(manifest, learned=Learned(slots=MEASURED), **more)  # type: ignore[arg-type]
 
 
 def policy(**settings: object) -> BalanceSlots:
@@ -72,10 +74,10 @@ def test_a_span_of_time_lies_between_two_moves() -> None:
         )
         return list(often.propose(Outlook(facts, often.needs)))
 
-    (first,) = propose(100, Learned())
+    (first,) = propose(100, Learned(slots=MEASURED))
     assert isinstance(first, MoveGroups)
     assert first.figures["at_us"] == 100 * SECOND
-    learned = Learned(moved={"batch": 0, **first.figures})
+    learned = Learned(moved={"batch": 0, **first.figures}, slots=MEASURED)
     assert propose(144, learned) == []
     review, second = propose(145, learned)
     assert isinstance(review, ReviewMoves) and isinstance(second, MoveGroups)

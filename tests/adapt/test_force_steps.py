@@ -14,19 +14,22 @@ from watersmeet.adapt.decisions import (
     ChangePlan,
     CutGroup,
     Decision,
+    DrawTogether,
     MergeGroup,
     MigrationAbandoned,
     MoveGroups,
     Rescale,
     SpillGroups,
+    SpreadGroup,
     to_json,
 )
 from watersmeet.adapt.effects import effects_of
-from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove
+from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove, parse_step
 from watersmeet.adapt.policies.force_steps import ForceSteps, check_steps
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import JobError
 from watersmeet.model.ids import Label, OperatorName, Partitioning
+from watersmeet.model.spread import Spread
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
@@ -328,4 +331,79 @@ def test_slots_that_have_gone_since_are_passed_over() -> None:
     step = ForcedStep(1, move=((L1, (0, 1), 1), (L2, None, 3)))
     gone = CannotForce(1, "there are 2 slots now, the last of which is 1: J2:*->3")
     assert forced(step) == [MoveGroups(((J1, 0, 1),), 1, "forced"), gone]
+    spread = ForcedStep(1, spread=((L1, 0, (0, 1, 2), "A"),))
+    assert forced(spread) == [CannotForce(1, "there are 2 slots now, the last of which is 1: J1:0->0,1,2")]
     assert gone not in forced(step, ForcedStep(1, slots=4)), "whichever step has them come"
+
+
+def test_groups_are_spread_and_drawn_together() -> None:
+    """After moves, and not again by a run that died before the batch."""
+    step = ForcedStep(1, move=((L1, (0, 1), 1),), spread=((L1, 0, (1, 0), "A"),), draw_together=((L2, 3),))
+    moved, spread = MoveGroups(((J1, 0, 1),), 1, "forced"), SpreadGroup(J1, 0, "A", (1, 0), 1, "forced")
+    assert forced(step) == [moved, spread], "nothing is to be drawn together"
+    settings, manifest = MemorySettings(forced=(step,)), manifest_of(PLAN, *HELD)
+    after = apply_all(effects_of([moved, spread], PLAN, manifest, Ledgers(PLAN), Learned()).updates, manifest)
+    assert after.placement.spreads == {PLAN.operators[J1].partitioning: {0: Spread("A", (1, 0))}}
+    assert Asked(after, settings=settings).propose(ForceSteps.of(settings)) == []
+    draw = MemorySettings(forced=(ForcedStep(1, draw_together=((L1, 0),)),))
+    (drawn,) = Asked(after, settings=draw).propose(ForceSteps.of(draw))
+    assert drawn == DrawTogether(J1, 0, 1, "forced")
+    later = apply_all(effects_of([drawn], PLAN, after, Ledgers(PLAN), Learned()).updates, after)
+    assert later.placement.spreads == {}
+    assert later.decisions[-1] == to_json(drawn) | {"version": later.version}
+
+
+@pytest.mark.parametrize(
+    "step, primary, detail",
+    [
+        (
+            ForcedStep(1, spread=((L1, 0, (0, 2), "A"),)),
+            '[[adapt.force]] spreads "J1:0" to slot 2, which is not there',
+            "The last one that there is by then is 1; the first is 0.",
+        ),
+        (
+            ForcedStep(1, spread=((L1, 0, (0, 1), "C"),)),
+            '[[adapt.force]] spreads "J1:0" dealing "C", which does not come there',
+            "The inputs that are joined on its key are A, B.",
+        ),
+        (
+            ForcedStep(1, spread=((Label("J9"), 0, (0, 1), "A"),)),
+            '[[adapt.force]] names "J9:0", which the plan does not have',
+            None,
+        ),
+        (
+            ForcedStep(1, draw_together=((L1, 8),)),
+            '[[adapt.force]] names "J1:8", which the plan does not have',
+            None,
+        ),
+    ],
+    ids=["no such slot", "no such input", "no such operator", "no such group"],
+)
+def test_spreads_that_cannot_be(step: ForcedStep, primary: str, detail: str | None) -> None:
+    with pytest.raises(JobError) as caught:
+        check_steps(MemorySettings(forced=(step,)), PLAN, manifest_of(PLAN))
+    assert caught.value.primary == primary
+    assert detail is None or caught.value.detail == detail
+
+
+def test_a_routed_join_cannot_be_spread() -> None:
+    routed = chain_plan(tree="mjoin")
+    step = ForcedStep(1, spread=((L1, 0, (0, 1), "A"),))
+    with pytest.raises(JobError, match='names "J1:0", which the plan does not have') as caught:
+        check_steps(MemorySettings(forced=(step,)), routed, manifest_of(routed))
+    assert caught.value.hint == "`watersmeet explain` shows the operators; routed ones have no groups."
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["J1:3", "J1:3->0", "J1:3->0 dealing A", "J1:3->0,0 dealing A", "J1:3->0,1", "J1->0,1 dealing A", 7],
+)
+def test_spreads_that_are_not_understood(value: object) -> None:
+    with pytest.raises(JobError, match='"spread" in '):
+        parse_step({"at_batch": 1, "spread": [value]})
+
+
+def test_spreads_as_people_write_them() -> None:
+    step = parse_step({"at_batch": 1, "spread": ["J1 : 3 -> 2, 0 dealing an input"], "draw_together": ["J2:1"]})
+    assert step.spread == ((L1, 3, (2, 0), "an input"),)
+    assert step.draw_together == ((L2, 1),)

@@ -1,9 +1,9 @@
 """Changes of the plan on Spark, drawn: whatever is asked for, by whichever road, and whatever ends the runs between.
 
 A history is a few starts of one query on one checkpoint. Each start has slots, a budget and perhaps a plan of its own,
-changes the plan before any batches by any roads, and the slots, spills by force, and goes to the end of the files that
-have come, is stopped on the way, or fails at a point of a change. Steps of seeding take a row or a few. The answer is
-the oracle's.
+changes the plan before any batches by any roads, and the slots, over which it spreads groups, spills by force, and goes
+to the end of the files that have come, is stopped on the way, or fails at a point of a change. Steps of seeding take a
+row or a few. The answer is the oracle's.
 
 A few histories in `make test`, more of them as a campaign; `WATERSMEET_EXAMPLES=5000` draws new ones.
 """
@@ -44,11 +44,17 @@ from judged_jobs import (
 )
 from strategies import Case, all_plans, cases, contract_settings, counted
 from watersmeet import faults
-from watersmeet.adapt.forced_step import ForcedStep
+from watersmeet.adapt.forced_step import ForcedStep, LabelledSpread
 from watersmeet.adapt.policies.migrate import ROADS, seeded
 from watersmeet.config import AdaptConfig
 from watersmeet.errors import WatersmeetError
 from watersmeet.faults import OF_MIGRATION, POINTS
+from watersmeet.lang.binder import bind
+from watersmeet.model.schema import normal_schema
+from watersmeet.model.streams import Stream
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.spreading import dealt_inputs
+from watersmeet.plan.tree import choose_tree
 from watersmeet.state.files import Folder
 from watersmeet.state.table import read_versions
 
@@ -93,7 +99,8 @@ def draw_history(case: Case, draw: Random) -> list[Start]:
                 draw.choice([None, None, draw.randint(1, min(4, case.groups))]),
             )
             plan, by = draw.choice(plans), draw.choice(roads)
-            steps.append(ForcedStep(batch, spill_share=share, plan=plan, by=by, slots=slots))
+            spread = draw_spreads(case, plan, slots, draw) if slots is not None and slots > 1 else ()
+            steps.append(ForcedStep(batch, spill_share=share, plan=plan, by=by, slots=slots, spread=spread))
         options: dict[str, Any] = {"plan": case.plan, "slots": draw.randint(1, min(3, case.groups))}
         if draw.random() < 0.5:
             options["memory"] = draw.choice([300, 1500, 6000])
@@ -103,6 +110,22 @@ def draw_history(case: Case, draw: Random) -> list[Start]:
         stops = draw.randint(1, 3) if dies is None and draw.random() < 0.3 else None
         starts.append(Start(files, options, tuple(steps), dies, stops))
     return [*starts[:-1], Start(batches, starts[-1].options, starts[-1].forced)]
+
+
+def draw_spreads(case: Case, plan: str, slots: int, draw: Random) -> tuple[LabelledSpread, ...]:
+    """Of some groups of the joins of a plan, over all slots."""
+    streams = {
+        name: Stream(name, normal_schema(stream.schema), "ts", case.lateness[name])
+        for name, stream in case.streams.items()
+    }
+    query = bind(case.text, streams)
+    laid = lay_out(query, choose_tree(query, plan))
+    return tuple(
+        (node.label, group, tuple(range(slots)), draw.choice(dealt_inputs(laid, node.partitioning)))
+        for node in laid.operators.values()
+        for group in range(case.groups)
+        if draw.random() < 0.4
+    )
 
 
 @contextmanager

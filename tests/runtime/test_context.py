@@ -12,6 +12,7 @@ from small_plans import GROUPS, SECOND, chain_plan, manifest_of, named, piece, s
 from watersmeet.adapt.decisions import MergeGenerations, UniteParts, Work
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, Generation, SegmentId
+from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.context import BatchContext, watermarks_us
@@ -163,3 +164,38 @@ def test_a_hop_reads_the_states_that_it_probes_and_looks_ahead_at() -> None:
         told = found.for_stage(stage)
         assert set(told.segments) == {state.name for state in stage.reads}
         assert (told.merges, told.closed) == ((), {})
+
+
+K0, K1 = (PLAN.operators[name].partitioning for name in (J1, J2))
+SPREAD = Placement(2, GROUPS).spread(K0, 3, "A", (0, 1)).spread(K0, 5, "B", (0, 1)).spread(K1, 2, "B", (0, 1))
+
+
+def spread(work: Work | None = None, plan: PhysicalPlan = PLAN, placement: Placement = SPREAD) -> dict[int, list[int]]:
+    """The groups that are spread, by stage."""
+    found = context(work=work, plan=plan)
+    shares = replace(found, manifest=replace(found.manifest, placement=placement)).shares
+    return {stage: [share.group for share in held] for stage, held in shares.items()}
+
+
+@pytest.mark.parametrize(
+    "work, expected",
+    [
+        (Work(), {0: [3, 5], 1: [2]}),
+        (Work(merges=((J1, 3), (J1, 4))), {0: [5], 1: [2]}),
+        (Work(merges=((J2, 2), (J2, 3))), {0: [3, 5]}),
+        (
+            Work(partial_merges=(MergeGenerations(J1, (Generation(1), Generation(2)), ((4, 8),), "m"),)),
+            {0: [3], 1: [2]},
+        ),
+        (Work(unites=(UniteParts(state_of(PLAN, "A"), LIVE, ()),)), {0: [3, 5], 1: [2]}),
+    ],
+    ids=["all", "but those that are merged", "of the same key", "in part, too", "united parts are no matter"],
+)
+def test_groups_are_spread_unless_they_are_merged(work: Work, expected: dict[int, list[int]]) -> None:
+    assert spread(work) == expected
+
+
+def test_groups_are_spread_where_the_input_that_is_dealt_comes() -> None:
+    assert spread(placement=Placement(2, GROUPS).spread(K0, 3, "C", (0, 1))) == {}, "C is joined on another key"
+    assert spread(placement=Placement(2, GROUPS).spread(K1, 3, "A", (0, 1))) == {1: [3]}, "A comes there with B"
+    assert spread(plan=chain_plan(tree="mjoin")) == {}, "a routed join leaves them to their owners"

@@ -54,8 +54,32 @@ class CountPushed:
 
 
 @dataclass(frozen=True)
+class SpreadGroup:
+    """Have several slots work on a group: deal out the rows of the inputs that have `alias`, and copy all others'."""
+
+    operator: OperatorName
+    group: int
+    alias: str
+    slots: tuple[int, ...]
+    before_batch: int
+    reason: str
+    figures: Mapping[str, float] = field(default_factory=dict)  # as of moves
+
+
+@dataclass(frozen=True)
+class DrawTogether:
+    """Leave a group that was spread to its owner."""
+
+    operator: OperatorName
+    group: int
+    before_batch: int
+    reason: str
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ReviewMoves:
-    """How moves of groups turned out."""
+    """How moves of groups, or a spread of one, turned out."""
 
     reason: str
     figures: Mapping[str, float]
@@ -206,6 +230,8 @@ Decision = (
     | CutGroup
     | MoveGroups
     | CountPushed
+    | SpreadGroup
+    | DrawTogether
     | ReviewMoves
     | Rescale
     | ReviewRescale
@@ -223,6 +249,8 @@ SHOWN = (
     SpillGroups,
     CutGroup,
     MoveGroups,
+    SpreadGroup,
+    DrawTogether,
     ReviewMoves,
     Rescale,
     ReviewRescale,

@@ -18,6 +18,7 @@ from watersmeet.adapt.decisions import (
     CountPushed,
     CutGroup,
     Decision,
+    DrawTogether,
     ExpectResults,
     LookAtPlan,
     MergeGenerations,
@@ -30,6 +31,7 @@ from watersmeet.adapt.decisions import (
     ReviewPlan,
     ReviewRescale,
     SpillGroups,
+    SpreadGroup,
     UniteParts,
     Work,
     to_json,
@@ -43,6 +45,8 @@ from watersmeet.state.ledger import Ledgers, as_ranges
 from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.segment_table import next_generation
 from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, SetLibrary, SetPlacement, Update
+
+_PLACES = (MoveGroups, SpreadGroup, DrawTogether)
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
     something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
     After cuts, and before all else, comes a change of the plan, the first that was asked for. Of several numbers of
-    slots the first holds; groups are moved among those. Where groups are spilled, or slots come and go, a policy does
-    not move any: it goes by what there was before, and is asked again.
+    slots the first holds; groups are moved and spread among those. Where groups are spilled, or slots come and go, a
+    policy does not move or spread any: it goes by what there was before, and is asked again.
     """
     decisions = list(decisions)
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
@@ -108,7 +112,7 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             if not within:
                 continue
             decision = replace(decision, within=within)
-        if isinstance(decision, MoveGroups) and decision.figures and (closing or rescaled):
+        if isinstance(decision, _PLACES) and decision.figures and (closing or rescaled):
             continue
         if isinstance(decision, UniteParts) and closing and decision.generation == LIVE:
             continue
@@ -137,6 +141,9 @@ def effects_of(
             case MoveGroups(moves, batch):
                 placement = move(moves, plan, placement)
                 learned = replace(learned, moved={"batch": batch, **decision.figures})
+            case SpreadGroup() | DrawTogether():
+                placement = spread(decision, plan, placement)
+                learned = replace(learned, moved={"batch": decision.before_batch, **decision.figures})
             case ReviewMoves():
                 kept = {name: value for name, value in (learned.moved or {}).items() if name in ("batch", "at_us")}
                 learned = replace(learned, moved=kept or None)
@@ -174,7 +181,7 @@ def effects_of(
         if isinstance(decision, SHOWN) and (closed or not isinstance(decision, SpillGroups))
     ]
     updates += [RecordDecision(entry) for entry in shown]
-    taught = (ExpectResults, MoveGroups, ReviewMoves, CountPushed, Rescale, ReviewRescale)
+    taught = (ExpectResults, *_PLACES, ReviewMoves, CountPushed, Rescale, ReviewRescale)
     if any(isinstance(decision, taught) for decision in decisions):
         updates.append(Learn(learned))
     updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]
@@ -207,6 +214,19 @@ def move(moves: Iterable[Move], plan: PhysicalPlan, placement: Placement) -> Pla
     for partitioning, owners in wanted.items():
         placement = placement.move(partitioning, owners)
     return placement
+
+
+def spread(decision: SpreadGroup | DrawTogether, plan: PhysicalPlan, placement: Placement) -> Placement:
+    """With a group spread, or drawn together, as far as it and its slots are there."""
+    partitioning = plan.operators[decision.operator].partitioning
+    if decision.group >= placement.of(partitioning).groups:
+        return placement
+    if isinstance(decision, DrawTogether):
+        return placement.draw_together(partitioning, decision.group)
+    slots = [slot for slot in decision.slots if slot < placement.slots]
+    if len(slots) < 2:
+        return placement
+    return placement.spread(partitioning, decision.group, decision.alias, slots)
 
 
 def close(

@@ -16,15 +16,18 @@ LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
 # Some groups of an operator or of a partitioning, None for all of them, and the slot that they go to, as in J1:17->1,
 # J1:0-99->1, J1:*->1 and k0:17->1.
 LabelledMove = tuple[Label, GroupRange | None, int]
-STEP_KEYS = ("at_batch", "cut", "plan", "by", "slots", "move", "spill", "spill_share", "merge")
+# A group, the slots that it is spread over, and the input that is dealt, as in J1:17->0,1 dealing A.
+LabelledSpread = tuple[Label, int, tuple[int, ...], str]
+_PLACED = ("slots", "move", "spread", "draw_together")
+STEP_KEYS = ("at_batch", "cut", "plan", "by", *_PLACED, "spill", "spill_share", "merge")
 
 
 @dataclass(frozen=True)
 class ForcedStep:
     """Cuts, another plan or placement, spills and merges that take place before batch `at_batch`, or in it.
 
-    Cuts come first, then the plan, then the number of slots: the groups to move, to spill and to merge are those that
-    there are after all of that.
+    Cuts come first, then the plan, then the number of slots: the groups to move, to spread, to spill and to merge are
+    those that there are after all of that. Groups are moved before any is spread or drawn together.
     """
 
     at_batch: int
@@ -36,6 +39,14 @@ class ForcedStep:
     by: str = AUTO  # the way to that plan
     slots: int | None = None
     move: tuple[LabelledMove, ...] = ()
+    spread: tuple[LabelledSpread, ...] = ()
+    draw_together: tuple[LabelledGroup, ...] = ()
+
+    @property
+    def named(self) -> tuple[LabelledGroup, ...]:
+        """The groups that it spreads, draws together, spills and merges."""
+        spread = ((label, group) for label, group, _, _ in self.spread)
+        return (*spread, *self.draw_together, *self.spill, *self.merge)
 
 
 def parse_step(data: Mapping[str, Any]) -> ForcedStep:
@@ -84,6 +95,8 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
         by,
         slots,
         _moves(data.get("move", [])),
+        _spreads(data.get("spread", [])),
+        _groups(data.get("draw_together", []), "draw_together"),
     )
 
 
@@ -132,3 +145,28 @@ def _move(value: Any) -> LabelledMove:
     if groups[0] >= groups[1]:
         raise JobError(f'"move" in [[adapt.force]] names {value!r}', detail="The range ends before it begins.")
     return Label(name), groups, int(slot)
+
+
+def _spreads(values: Any) -> tuple[LabelledSpread, ...]:
+    if not isinstance(values, list):
+        detail = 'It is a list such as ["J1:17->0,1 dealing A"].'
+        raise JobError(f'"spread" in [[adapt.force]] is {values!r}', detail=detail)
+    return tuple(_spread(value) for value in values)
+
+
+def _spread(value: Any) -> LabelledSpread:
+    """
+    >>> _spread("J1:17->0,1 dealing A")
+    ('J1', 17, (0, 1), 'A')
+    """
+    pattern = r"\s*(\w+)\s*:\s*(\d+)\s*->\s*(\d+(?:\s*,\s*\d+)*)\s+dealing\s+(\S.*?)\s*"
+    match = re.fullmatch(pattern, value) if isinstance(value, str) else None
+    slots = tuple(map(int, match[3].split(","))) if match else ()
+    if match is None or len(set(slots)) < max(2, len(slots)):
+        raise JobError(
+            f'"spread" in [[adapt.force]] names {value!r}',
+            detail="A spread is an operator, a colon and a group, then an arrow and the numbers of two slots or more, "
+            'each once, then "dealing" and the input whose rows are dealt out.',
+            hint='For example "J1:17->0,1 dealing A", for slots 0 and 1.',
+        )
+    return Label(match[1]), int(match[2]), slots, match[4]

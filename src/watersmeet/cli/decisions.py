@@ -35,6 +35,11 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"cut {decision['operator']}:{decision['group']} in two: {reason}"
         case "MoveGroups":
             return f"move {_moves(decision['moves'])}: {reason}"
+        case "SpreadGroup":
+            slots = ", ".join(map(str, decision["slots"]))
+            return f"spread {decision['operator']}:{decision['group']}->{slots} dealing {decision['alias']}: {reason}"
+        case "DrawTogether":
+            return f"draw {decision['operator']}:{decision['group']} together: {reason}"
         case "ReviewMoves":
             return f"moves as they turned out: {reason}"
         case "Rescale":

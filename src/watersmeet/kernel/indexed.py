@@ -75,7 +75,8 @@ class Indexed:
     """Rows sorted by hash with their directory, of which those with a hash in [low, high) are meant.
 
     Where these are several stretches, `bounds` has where each begins and ends, in order, without an end of 2**64: a
-    hash with an odd number of bounds at or below it is inside.
+    hash with an odd number of bounds at or below it is inside. Where rows are `dealt`, as (n, m), a look-up finds the
+    n-th of m stretches of the rows of a hash, from 0: each row is found by one of the m, wherever the rows lie.
     """
 
     rows: pa.RecordBatch
@@ -83,6 +84,7 @@ class Indexed:
     low: int = 0
     high: int = HASH_END
     bounds: UInt64Array | None = None
+    dealt: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Indexed:
@@ -112,16 +114,17 @@ class Indexed:
     @property
     def part(self) -> pa.RecordBatch:
         """The rows that are meant. None is copied where they are one stretch."""
+        assert self.dealt is None, "rows that are dealt are looked up, and never merged"
         part = hash_slice(self.rows, self.low, self.high)
         return part if self.bounds is None else take(part, np.flatnonzero(self._inside(hashes(part))))
 
     @cached_property
     def count(self) -> int:
-        """How many rows are meant."""
+        """How many rows are meant; of those that are dealt, about how many."""
         values = hashes(self.rows)
         first, last = rows_between(values, self.low, self.high)
         if self.bounds is None:
-            return last - first
+            return last - first if self.dealt is None else (last - first) // self.dealt[1]
         places = np.searchsorted(values, self.bounds)
         ends = places if len(places) % 2 == 0 else np.append(places, len(values))
         ends = np.clip(ends, first, last)
@@ -163,7 +166,13 @@ class Indexed:
             there &= self._inside(wanted)
         found = np.flatnonzero(there)
         start = row[found]
-        return found + begin, start, _run_ends(values, wanted[found], start) - start
+        count = _run_ends(values, wanted[found], start) - start
+        if self.dealt is None:
+            return found + begin, start, count
+        place, among = self.dealt
+        first_row, end_row = count * place // among, count * (place + 1) // among
+        some = np.flatnonzero(end_row > first_row)
+        return found[some] + begin, (start + first_row)[some], (end_row - first_row)[some]
 
 
 def _run_ends(values: UInt64Array, needles: UInt64Array, start: Int64Array) -> Int64Array:

@@ -11,7 +11,7 @@ that stand above joins are applied to the rows here already: what a filter keeps
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,13 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import UserError
+from watersmeet.kernel.dealing import send_share
 from watersmeet.kernel.evaluate import evaluate, satisfied
 from watersmeet.kernel.hashing import hash_keys, integers
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import Int64Array, concat, hashes, rows_between, sort_by_hash, take
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.expressions import Expr
-from watersmeet.model.routing import Routing
+from watersmeet.model.routing import Routing, subtract_ranges
+from watersmeet.model.spread import Share
 from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
 
 # Of a slot, that go as they are. Each is a run of its own to whoever merges them, and groups that were moved are
@@ -151,14 +153,23 @@ def keyed(
     return sort_by_hash(hashed)
 
 
-def cut(batch: pa.RecordBatch, routing: Routing) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a sorted batch that go to each slot, in order: as slices, or as one copy where these are many."""
+def cut(
+    batch: pa.RecordBatch, routing: Routing, shares: Sequence[Share] = (), aliases: Collection[str] = ()
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a sorted batch that go to each slot, in order: as slices, or as one copy where these are many.
+
+    Rows over these inputs that go to slots by `shares` come last.
+    """
+    spread = tuple((share.group, share.group + 1) for share in shares)
     found: dict[int, list[pa.RecordBatch]] = {}
     values = hashes(batch)
     for slot, groups in routing.pieces:
-        start, end = rows_between(values, *routing.hash_range(groups))
-        if start < end:
-            found.setdefault(slot, []).append(batch.slice(start, end - start))
+        for stretch in subtract_ranges((groups,), spread) if spread else (groups,):
+            start, end = rows_between(values, *routing.hash_range(stretch))
+            if start < end:
+                found.setdefault(slot, []).append(batch.slice(start, end - start))
     for slot, pieces in found.items():
         gathered = pieces if len(pieces) <= FEW_SLICES else [concat(pieces, batch.schema)]
         yield from ((slot, piece) for piece in gathered)
+    for share in shares:
+        yield from send_share(batch, share, aliases)

@@ -1,13 +1,14 @@
 """Which slot owns which groups, for each partitioning of a plan. Frozen data, plain JSON.
 
 A partitioning is the key classes that rows are hashed on. Two operators on different keys are placed independently, and
-a hot group of the one may be cut in two without the other. A partitioning that nobody has placed is spread evenly. To
-move groups, or to have more or fewer slots, changes this table and nothing else.
+a hot group of the one may be cut in two without the other, or spread over several slots (`spread.py`). A partitioning
+that nobody has placed is placed evenly. To move or spread groups, or to have more or fewer slots, changes this table
+and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from watersmeet.errors import JobError
 from watersmeet.model.bounds import MOST_GROUPS, Bounds
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.routing import Routing
+from watersmeet.model.spread import Share, Spread
 
 DEFAULT_SLOTS = 2
 DEFAULT_GROUPS = 300
@@ -50,6 +52,7 @@ class Placement:
     owners: Mapping[Partitioning, tuple[int, ...]] = field(default_factory=dict)  # of each group
     cuts: Mapping[Partitioning, tuple[int, ...]] = field(default_factory=dict)  # hashes, see `Bounds`
     asked: int = 0
+    spreads: Mapping[Partitioning, Mapping[int, Spread]] = field(default_factory=dict)  # by group
 
     @cached_property
     def _even(self) -> Routing:
@@ -74,13 +77,24 @@ class Placement:
         """The groups of a partitioning, and their owners."""
         return self._others.get(partitioning, self._even)
 
+    def shares(self, partitioning: Partitioning) -> tuple[Share, ...]:
+        """The groups of a partitioning that are spread, in order."""
+        routing, spreads = self.of(partitioning), self.spreads.get(partitioning, {})
+        return tuple(Share(spreads[group], group, *routing.hash_range((group, group + 1))) for group in sorted(spreads))
+
     def cut(self, partitioning: Partitioning, group: int, at_hash: int) -> Placement:
-        """With a group cut in two, both of which its owner keeps."""
+        """With a group cut in two, both of which its owner keeps; drawn together, if it was spread."""
         routing = self.of(partitioning).cut(group, at_hash)
+        spreads = self.draw_together(partitioning, group).spreads
+        renumbered = {
+            name: {number + (name == partitioning and number > group): entry for number, entry in entries.items()}
+            for name, entries in spreads.items()
+        }
         return replace(
             self,
             owners={**self.owners, partitioning: routing.owners},
             cuts={**self.cuts, partitioning: routing.bounds.cuts},
+            spreads=renumbered,
         )
 
     def move(self, partitioning: Partitioning, owners: Mapping[int, int]) -> Placement:
@@ -89,14 +103,47 @@ class Placement:
         >>> Placement(2, 4).move(Partitioning("k0"), {0: 1}).owners
         {'k0': (1, 0, 1, 1)}
         """
-        placed = list(self.of(partitioning).owners)
+        placed, spreads = list(self.of(partitioning).owners), dict(self.spreads.get(partitioning, {}))
         for group, slot in owners.items():
             placed[group] = slot
-        return replace(self, owners={**self.owners, partitioning: tuple(placed)})
+            if group in spreads and slot not in spreads[group].slots:  # it works in the place of the owner
+                spreads[group] = replace(spreads[group], slots=spreads[group].slots[1:])
+        owned = {**self.owners, partitioning: tuple(placed)}
+        return replace(self, owners=owned, spreads={**self.spreads, partitioning: spreads})._fitted()
 
-    def spread(self, slots: int) -> Placement:
-        """The same groups, spread evenly over the number of slots that a user has set."""
-        return replace(self, slots=slots, owners={}, asked=0)
+    def spread(self, partitioning: Partitioning, group: int, alias: str, slots: Iterable[int]) -> Placement:
+        """With a group worked on by several slots; its owner, or the first of them where it is not among them, owns it.
+
+        >>> k0 = Partitioning("k0")
+        >>> Placement(3, 4).spread(k0, 2, "A", (0, 1)).spreads
+        {'k0': {2: Spread(alias='A', slots=(1, 0))}}
+        """
+        over = tuple(dict.fromkeys(slots))
+        placed = self if self.of(partitioning).owners[group] in over else self.move(partitioning, {group: over[0]})
+        spreads = {**placed.spreads.get(partitioning, {}), group: Spread(alias, over)}
+        return replace(placed, spreads={**placed.spreads, partitioning: spreads})._fitted()
+
+    def draw_together(self, partitioning: Partitioning, group: int) -> Placement:
+        """With a group worked on by its owner alone."""
+        spreads = {number: entry for number, entry in self.spreads.get(partitioning, {}).items() if number != group}
+        return replace(self, spreads={**self.spreads, partitioning: spreads})._fitted()
+
+    def _fitted(self) -> Placement:
+        """With spreads over slots that there are, owners first; a group that is left to one slot is not spread."""
+        if not self.spreads:
+            return self
+        fitted: dict[Partitioning, dict[int, Spread]] = {}
+        for name, entries in self.spreads.items():
+            owners = self.of(name).owners
+            for group, entry in entries.items():
+                others = sorted(slot for slot in {*entry.slots} - {owners[group]} if slot < self.slots)
+                if others:
+                    fitted.setdefault(name, {})[group] = replace(entry, slots=(owners[group], *others))
+        return replace(self, spreads=fitted)
+
+    def evenly(self, slots: int) -> Placement:
+        """The same groups, placed evenly over the number of slots that a user has set, and none of them spread."""
+        return replace(self, slots=slots, owners={}, asked=0, spreads={})
 
     def asking(self, slots: int) -> Placement:
         """For a run that is started with so many slots: what was come to lasts while the same number is asked for.
@@ -106,27 +153,27 @@ class Placement:
         """
         if slots == self.asked_slots:
             return self
-        return replace(self, asked=0) if slots == self.slots else self.spread(slots)
+        return replace(self, asked=0) if slots == self.slots else self.evenly(slots)
 
     def rescale(self, slots: int) -> Placement:
         """The same groups over another number of slots than a user has set. Where groups were placed, few of them move.
 
         >>> Placement(2, 4, {Partitioning("k0"): (1, 0, 1, 1)}).rescale(3)
-        Placement(slots=3, groups=4, owners={'k0': (1, 0, 1, 2)}, cuts={}, asked=2)
+        Placement(slots=3, groups=4, owners={'k0': (1, 0, 1, 2)}, cuts={}, asked=2, spreads={})
         """
         owners = {name: _dealt(placed, slots) for name, placed in self.owners.items()}
         asked = 0 if slots == self.asked_slots else self.asked_slots
-        return replace(self, slots=slots, owners=owners, asked=asked)
+        return replace(self, slots=slots, owners=owners, asked=asked)._fitted()
 
     def regroup(self, groups: int) -> Placement:
-        """Other groups, spread evenly over the slots that there are; over those that were set where these are too many.
+        """Other groups, placed evenly over the slots that there are; over those that were set where these are too many.
 
         >>> Placement(6, 300, asked=2).regroup(8)
-        Placement(slots=6, groups=8, owners={}, cuts={}, asked=2)
+        Placement(slots=6, groups=8, owners={}, cuts={}, asked=2, spreads={})
         >>> Placement(6, 300, asked=2).regroup(4)
-        Placement(slots=2, groups=4, owners={}, cuts={}, asked=0)
+        Placement(slots=2, groups=4, owners={}, cuts={}, asked=0, spreads={})
         """
-        kept = self if self.slots <= groups else self.spread(self.asked_slots)
+        kept = self if self.slots <= groups else self.evenly(self.asked_slots)
         return Placement(kept.slots, groups, asked=kept.asked)
 
     @property
@@ -141,13 +188,23 @@ class Placement:
         """
         owners = {name: list(placed) for name, placed in self.owners.items()}
         cuts = {name: list(hashes) for name, hashes in self.cuts.items()}
-        rest = {**({"cuts": cuts} if cuts else {}), **({"asked": self.asked} if self.asked else {})}
-        return {"slots": self.slots, "groups": self.groups, "owners": owners, **rest}
+        spreads = {
+            name: {str(group): entry.to_json() for group, entry in entries.items()}
+            for name, entries in self.spreads.items()
+        }
+        rest = {"cuts": cuts, "asked": self.asked, "spreads": spreads}
+        filled = {name: value for name, value in rest.items() if value}
+        return {"slots": self.slots, "groups": self.groups, "owners": owners, **filled}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Placement:
-        owners, cuts = data["owners"], data.get("cuts", {})  # none were written before groups could be cut
-        return cls(data["slots"], data["groups"], _tuples(owners), _tuples(cuts), data.get("asked", 0))
+        # What earlier releases did not have is missing in what they wrote.
+        owners, cuts = data["owners"], data.get("cuts", {})
+        spreads = {
+            name: {int(group): Spread.from_json(entry) for group, entry in entries.items()}
+            for name, entries in data.get("spreads", {}).items()
+        }
+        return cls(data["slots"], data["groups"], _tuples(owners), _tuples(cuts), data.get("asked", 0), spreads)
 
 
 def _dealt(owners: tuple[int, ...], slots: int) -> tuple[int, ...]:

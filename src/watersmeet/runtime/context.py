@@ -6,19 +6,23 @@ reads. A task reads its context and files, and writes new files. It changes noth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import pyarrow as pa
+
 from watersmeet.adapt.decisions import Work
+from watersmeet.kernel.prepare import cut
 from watersmeet.model.bounds import Bounds
-from watersmeet.model.ids import UNITED, Generation, OperatorName, StateName
+from watersmeet.model.ids import UNITED, Generation, OperatorName, Partitioning, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
-from watersmeet.plan.physical import LeafPort, PhysicalPlan, Stage, State
+from watersmeet.plan.physical import Exchange, LeafPort, PhysicalPlan, Stage, State
 from watersmeet.plan.query import Query
+from watersmeet.plan.spreading import Shares, spread_stages
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
@@ -59,6 +63,12 @@ class SourceContext:
     port_stage: tuple[int, ...]
     stamp: Stamp  # which the files that are written are named after
     limits_us: Mapping[str, int] = field(default_factory=dict)  # by stream, if any: rows that are later are ahead
+    shares: Shares = field(default_factory=dict)
+
+    def cut(self, rows: pa.RecordBatch, leaf: LeafPort) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of an input that go to each slot."""
+        state, shares = leaf.state, self.shares.get(self.port_stage[leaf.port], ()) if self.shares else ()
+        return cut(rows, self.placement.of(state.partitioning), shares, state.aliases)
 
 
 @dataclass(frozen=True)
@@ -92,6 +102,12 @@ class StageContext:
     query: Query | None = None  # for a stage that emits results
     seeds: Seeds | None = None  # None: for a batch or a round
     apart: tuple[int, ...] = ()  # deliveries after which rows are not written into one file with those before
+    shares: Shares = field(default_factory=dict)
+
+    def cut(self, rows: pa.RecordBatch, exchange: Exchange) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of an exchange that go to each slot."""
+        shares = self.shares.get(self.port_stage[exchange.port], ()) if self.shares else ()
+        return cut(rows, self.placement.of(exchange.partitioning), shares, exchange.aliases)
 
     def side(self, delivery: int) -> int:
         """On which side of those deliveries rows are."""
@@ -141,6 +157,17 @@ class BatchContext:
     @property
     def watermarks_us(self) -> dict[str, int | None]:
         return watermarks_us(self.plan, self.manifest)
+
+    @cached_property
+    def shares(self) -> Shares:
+        """The groups that are spread in this batch. Not those that are merged: what that emits only their owner has."""
+        merged: dict[Partitioning, set[int]] = {}
+        for operator, group in self.work.merges:
+            merged.setdefault(self.plan.operators[operator].partitioning, set()).add(group)
+        for tier in self.work.partial_merges:
+            partitioning = self.plan.operators[tier.operator].partitioning
+            merged.setdefault(partitioning, set()).update(expand_ranges(tier.within))
+        return spread_stages(self.plan, self.placement, merged)
 
     @cached_property
     def _bounds(self) -> dict[OperatorName, Bounds]:
@@ -199,6 +226,7 @@ class BatchContext:
             self.plan.port_stage,
             self.stamp,
             self.limits_us,
+            self.shares,
         )
 
     def for_stage(self, stage: Stage) -> StageContext:
@@ -227,6 +255,7 @@ class BatchContext:
             lineage={n.lineage: n.name for n in plan.operators.values() if n.lineage is not None},
             query=None if stage.exchanges else plan.query,
             apart=self.manifest.apart,
+            shares=self.shares,
         )
 
 

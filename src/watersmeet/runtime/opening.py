@@ -260,7 +260,7 @@ def placement_ahead(
         return first_placement(query, settings, spec, chosen)
     placement = manifest.placement
     if settings.slots != placement.asked_slots:
-        placement = placement.spread(settings.slots)
+        placement = placement.evenly(settings.slots)
     return placement if settings.groups == placement.groups else placement.regroup(settings.groups)
 
 

@@ -12,17 +12,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CountPushed, CutGroup, Decision, MoveGroups, Rescale, ReviewMoves, SpillGroups
+from watersmeet.adapt.decisions import (
+    CountPushed,
+    CutGroup,
+    Decision,
+    DrawTogether,
+    MoveGroups,
+    Rescale,
+    ReviewMoves,
+    SpillGroups,
+    SpreadGroup,
+)
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES, TIME
-from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot
+from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot, SpreadWanted
 from watersmeet.adapt.policies.balance.relocation import Load, bytes_of, out_of_balance
 from watersmeet.adapt.policies.balance.routed import with_routed
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
+from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import GroupKey, Partitioning
+from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
+from watersmeet.plan.spreading import heaviest_input
 
 BATCHES_KNOWN = 2  # that must have been measured before anything is decided
+ABOUT_ONE = 1.5  # keys, which are estimated where several files have rows
+ONE_KEY = 0.9  # a group with so much of what cuts have parted it from is not worth another cut: it is one key's
 # What policies that level memory, and do nothing else, go by.
 LEVELS_MEMORY: Mapping[str, Callable[[BalanceView], Load]] = {
     "relocate": lambda view: bytes_of,
@@ -68,7 +83,9 @@ class BalanceSlots:
         decision = dict(BALANCE_POLICIES)[name](view, threshold)
         if isinstance(decision, CutWanted):
             yield from _cut(decision, outlook)
-        elif isinstance(decision, MoveGroups):
+        elif isinstance(decision, SpreadWanted):
+            yield _spread(decision, outlook, name)
+        elif isinstance(decision, (MoveGroups, DrawTogether)):
             at = {"at_us": float(outlook.now_us)} if self.settings.span else {}
             yield replace(decision, reason=f"{name}: {decision.reason}", figures={**decision.figures, **at})
         elif decision is not None:
@@ -115,7 +132,7 @@ class BalanceSlots:
 
 
 def _last_change(outlook: Outlook) -> float:
-    """The batch before which groups were last moved or cut, or slots came: what these take is not known yet."""
+    """The batch before which groups were last moved, spread or cut, or slots came: what these take is not known."""
     kinds = (CutGroup.__name__, Rescale.__name__)
     made = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] in kinds]
     moved = outlook.learned.moved
@@ -149,7 +166,26 @@ def _pieces(outlook: Outlook) -> dict[tuple[Partitioning, int], Piece]:
             known.cold or bool(ledgers[group.operator].closed_groups[group.group]),
             max(known.keys, group.unique),
         )
-    return held
+    return {key: _described(piece, held, outlook.placement) for key, piece in held.items()}
+
+
+def _described(piece: Piece, held: Mapping[tuple[Partitioning, int], Piece], placement: Placement) -> Piece:
+    """With what else there is to know of a group: who works on it, and whether it is worth a cut."""
+    spread = placement.spreads.get(piece.partitioning, {}).get(piece.group)
+    narrow = piece.keys < ABOUT_ONE or _cut_in_vain(piece, held, placement.of(piece.partitioning).bounds)
+    return replace(piece, narrow=narrow, spread=() if spread is None else spread.slots)
+
+
+def _cut_in_vain(piece: Piece, held: Mapping[tuple[Partitioning, int], Piece], bounds: Bounds) -> bool:
+    """Whether a group is too narrow for a cut, or has nearly all of what former cuts were to share out."""
+    if bounds.middle(piece.group) is None:
+        return True
+    below = bounds.hash_start(piece.group) in bounds.cuts
+    above = bounds.hash_start(piece.group + 1) in bounds.cuts
+    if not below and not above:
+        return False
+    beside = [held.get((piece.partitioning, n)) for n in (piece.group - below, piece.group + above) if n != piece.group]
+    return piece.work >= ONE_KEY * (piece.work + sum(other.work for other in beside if other is not None))
 
 
 def _review(outlook: Outlook, view: BalanceView) -> Iterator[ReviewMoves]:
@@ -171,3 +207,13 @@ def _cut(wanted: CutWanted, outlook: Outlook) -> Iterator[CutGroup]:
     at_hash = outlook.placement.of(partitioning).bounds.middle(wanted.group)
     if at_hash is not None:
         yield CutGroup(wanted.operator, wanted.group, partitioning, at_hash, outlook.next_batch, wanted.reason)
+
+
+def _spread(wanted: SpreadWanted, outlook: Outlook, policy: str) -> SpreadGroup:
+    """By the input with most rows coming there: the others' are copied to all slots."""
+    partitioning = outlook.plan.operators[wanted.operator].partitioning
+    arrivals = {group.operator: group.arrivals for group in outlook.memory.groups if group.group == wanted.group}
+    alias = heaviest_input(outlook.plan, partitioning, arrivals)
+    reason = f"{policy}: {wanted.reason}"
+    figures = wanted.figures
+    return SpreadGroup(wanted.operator, wanted.group, alias, wanted.slots, outlook.next_batch, reason, figures)

@@ -13,14 +13,18 @@ from watersmeet.adapt.decisions import (
     ChangePlan,
     CutGroup,
     Decision,
+    DrawTogether,
     MergeGroup,
     MigrationAbandoned,
     Move,
     MoveGroups,
     Rescale,
     SpillGroups,
+    SpreadGroup,
 )
-from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove
+from watersmeet.adapt.effects import move as apply_moves
+from watersmeet.adapt.effects import spread as apply_spread
+from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove, LabelledSpread
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.migrate import check_road
 from watersmeet.adapt.policies.spill import find_spill_policy
@@ -32,6 +36,7 @@ from watersmeet.model.placement import Placement, check_slots
 from watersmeet.optimize.strategies import STRATEGIES
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.plan.tree import choose_tree
 from watersmeet.state.manifest import Manifest
 
@@ -73,7 +78,7 @@ class ForceSteps:
         if narrow:
             names = ", ".join(f"{label}:{group}" for label, group in narrow)
             yield CannotForce(step.at_batch, f"too narrow to be cut: {names}")
-        unknown = [named for named in (*cut, *step.spill, *step.merge) if not _is_there(named, outlook)]
+        unknown = [named for named in (*cut, *step.named) if not _is_there(named, outlook)]
         unmoved = [_title(move) for move in step.move if not _can_move(move, outlook.plan, outlook.placement)]
         if unknown or unmoved:
             names = ", ".join([*(f"{label}:{group}" for label, group in unknown), *unmoved])
@@ -110,9 +115,25 @@ def _placed(step: ForcedStep, slots: int, outlook: Outlook) -> Iterator[Decision
     moves = tuple(single for move in able for single in _single_moves(move, plan, placement))
     if moves and (slots != placement.slots or not all(_is_owner(outlook, *move) for move in moves)):
         yield MoveGroups(moves, step.at_batch, FORCED)
-    if gone := [move for move in step.move if move[2] >= slots]:
-        titles = ", ".join(f"{_title(move)}->{move[2]}" for move in gone)
+    gone = [f"{_title(move)}->{move[2]}" for move in step.move if move[2] >= slots]
+    gone += [
+        f"{label}:{group}->{','.join(map(str, over))}" for label, group, over, _ in step.spread if max(over) >= slots
+    ]
+    if gone:
+        titles = ", ".join(gone)
         yield CannotForce(step.at_batch, f"there are {slots} slots now, the last of which is {slots - 1}: {titles}")
+    before = apply_moves(moves, plan, placement if step.slots is None else placement.rescale(step.slots))
+    yield from (d for d in _spreads(step, slots, outlook) if apply_spread(d, plan, before) != before)
+
+
+def _spreads(step: ForcedStep, slots: int, outlook: Outlook) -> Iterator[SpreadGroup | DrawTogether]:
+    labels = outlook.plan.labels
+    for label, group, over, alias in step.spread:
+        if _is_there((label, group), outlook) and max(over) < slots:
+            yield SpreadGroup(labels[label], group, alias, over, step.at_batch, FORCED)
+    for label, group in step.draw_together:
+        if _is_there((label, group), outlook):
+            yield DrawTogether(labels[label], group, step.at_batch, FORCED)
 
 
 def _is_owner(outlook: Outlook, name: OperatorName | Partitioning, group: int, slot: int) -> bool:
@@ -217,11 +238,12 @@ def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest
         if batch > manifest.last_batch:
             placement = _check_slots(together, placement)
         moves = [move for step in together for move in step.move]
-        _check_named([named for step in together for named in (*step.spill, *step.merge)], plan, placement)
+        _check_named([named for step in together for named in step.named], plan, placement)
         for move in moves:
             _check_moved(move, plan, placement)
         if batch > manifest.last_batch:
             _check_moves(moves, plan, placement)
+            _check_spreads([entry for step in together for entry in step.spread], plan, placement)
 
 
 def _check_plans(steps: Sequence[ForcedStep], plan: PhysicalPlan) -> PhysicalPlan | None:
@@ -305,6 +327,22 @@ def _check_moved(move: LabelledMove, plan: PhysicalPlan, placement: Placement) -
     )
 
 
+def _check_spreads(spreads: Iterable[LabelledSpread], plan: PhysicalPlan, placement: Placement) -> None:
+    for label, group, slots, alias in spreads:
+        if max(slots) >= placement.slots:
+            raise JobError(
+                f'[[adapt.force]] spreads "{label}:{group}" to slot {max(slots)}, which is not there',
+                detail=f"The last one that there is by then is {placement.slots - 1}; the first is 0.",
+            )
+        known = dealt_inputs(plan, plan.operators[plan.labels[label]].partitioning)
+        if alias not in known:
+            raise JobError(
+                f'[[adapt.force]] spreads "{label}:{group}" dealing "{alias}", which does not come there',
+                detail=f"The inputs that are joined on its key are {', '.join(known)}.",
+                hint=did_you_mean(alias, known),
+            )
+
+
 def _check_named(groups: Iterable[LabelledGroup], plan: PhysicalPlan, placement: Placement) -> None:
     known = tuple(plan.labels)
     for label, group in groups:
@@ -316,7 +354,7 @@ def _check_named(groups: Iterable[LabelledGroup], plan: PhysicalPlan, placement:
             raise JobError(
                 f'[[adapt.force]] names "{label}:{group}", which the plan does not have',
                 detail=f"Its operators are {', '.join(known) or 'none that can spill'}, with groups 0 to {there - 1}.",
-                hint=near or "`watersmeet explain` shows the operators; routed ones cannot be spilled.",
+                hint=near or "`watersmeet explain` shows the operators; routed ones have no groups.",
             )
 
 

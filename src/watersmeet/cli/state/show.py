@@ -60,8 +60,10 @@ def _show(manifest: Manifest, console: Console) -> None:
     console.print(f"plan {manifest.plan}")
     console.print("query")
     console.print(Text("\n".join(f"  {line}" for line in manifest.query.text.strip().splitlines())))
+    spread = _spread_rows(manifest)
     sections = (
         ("placement", ("partitioning", "slot", "groups", "which"), _slot_rows(manifest)),
+        *([("spread", ("partitioning", "group", "owner", "dealt", "slots"), spread)] if spread else []),
         (
             "streams",
             ("stream", "rows", "late", "ahead", "newest time", "files", "declared as"),
@@ -116,6 +118,16 @@ def _slot_rows(manifest: Manifest) -> list[tuple[str, ...]]:
                 )
             )
     return rows
+
+
+def _spread_rows(manifest: Manifest) -> list[tuple[str, ...]]:
+    """The groups that several slots work on."""
+    placement = manifest.placement
+    shares = [(name, share) for name in placement.spreads for share in placement.shares(name)]
+    return [
+        (name, str(share.group), str(share.owner), share.spread.alias, ", ".join(map(str, share.slots)))
+        for name, share in shares
+    ]
 
 
 def _stream_cells(manifest: Manifest, name: str, progress: StreamProgress) -> tuple[str, ...]:

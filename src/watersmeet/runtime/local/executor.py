@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.kernel.pieces import is_piece, sliced
-from watersmeet.kernel.prepare import cut, prepare
+from watersmeet.kernel.prepare import prepare
 from watersmeet.kernel.rows import concat
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.file_sums import FileSum
@@ -143,9 +143,8 @@ class LocalExecutor:
             report = report.plus(seen)
             for leaf in context.leaves:
                 if leaf.stream == stream:
-                    routing = context.placement.of(leaf.state.partitioning)
-                    prepared = prepare(split, leaf, tally)
-                    pieces += [(to, leaf.port, spool.put(part)) for to, part in cut(prepared, routing)]
+                    sent = context.cut(prepare(split, leaf, tally), leaf)
+                    pieces += [(to, leaf.port, spool.put(part)) for to, part in sent]
         files = tuple(zip(batch.files, batch.modified_us, strict=True))
         report = replace(
             report,

@@ -20,7 +20,7 @@ from pyspark import TaskContext
 
 from watersmeet import faults
 from watersmeet.errors import WatersmeetError
-from watersmeet.kernel.prepare import cut, prepare
+from watersmeet.kernel.prepare import prepare
 from watersmeet.kernel.rows import concat
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.placement import Placement
@@ -123,7 +123,7 @@ class Pack:
         tally = FilterTally(time.perf_counter)
         for leaf in context.leaves:
             if leaf.stream == stream:
-                for slot, piece in cut(prepare(split, leaf, tally), context.placement.of(leaf.state.partitioning)):
+                for slot, piece in context.cut(prepare(split, leaf, tally), leaf):
                     yield pack(piece, slot, context.port_stage[leaf.port], leaf.port)
         sync_files(late_files_of([report], self.late))
         yield report_cell(home, replace(report, filters=tally.counts))

@@ -28,10 +28,12 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
             rows = task.pass_on(answers, node)
         else:
             outputs[node.name] = task.hold(chunk for answer in answers for chunk in answer.chunks)
-            rows = sum(run.count for run in outputs[node.name])
+            rows = sum(run.count for run in task.state.own(node.aliases, outputs[node.name]))
+        came = [sum(run.count for run in runs) for runs in new]
+        new = [task.state.own(entry.state.aliases, runs) for entry, runs in zip(node.inputs, new, strict=True)]
         sizes = [sum(run.count for run in runs) for runs in new]
         task.count(node.label, sum(sizes), rows)
-        task.observe(tally, [entry.state for entry in node.inputs])
+        task.observe(tally, [entry.state for entry in node.inputs], _shares_of_own(sizes, came))
         for entry, size in zip(node.inputs, sizes, strict=True):
             runs = new.pop(0)
             if size or not task.context.round:
@@ -40,6 +42,11 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
                 task.rows[entry.source.alias] = size
     task.state.unite_parts()
     return task.outcome()
+
+
+def _shares_of_own(sizes: Sequence[int], came: Sequence[int]) -> list[float]:
+    """Of the rows of each input, those that are not copies of what another slot counts."""
+    return [size / rows if rows else 1.0 for size, rows in zip(sizes, came, strict=True)]
 
 
 def _arrived(

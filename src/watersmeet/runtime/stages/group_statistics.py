@@ -7,7 +7,7 @@ in memory. Large batches are sampled: these are estimates to rank groups by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,15 @@ class GroupStatistics:
                 for operator, counts in self._below(batch):
                     self._of(operator).inter_bytes[:] += counts * row_bytes
 
-    def made(self, node: Node, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The results of a join, counted as they go by."""
+    def made(
+        self, node: Node, chunks: Iterable[pa.RecordBatch], elsewhere: Sequence[int] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The results of a join, counted as they go by, but for groups whose results count in another slot."""
         for chunk in chunks:
             if chunk.num_rows:
-                self._of(node.name, len(node.inputs)).local[:] += self._count(node.name, hashes(chunk))
+                counts = self._count(node.name, hashes(chunk))
+                counts[list(elsewhere)] = 0.0
+                self._of(node.name, len(node.inputs)).local[:] += counts
             yield chunk
 
     def emitted(self, root: Node | None, chunks: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,11 +1,14 @@
 """What a slot keeps: reads the slot's slices of segments, writes new rows down, merges segments as compaction asks.
 
 One `SlotState` serves one task. It collects what the task wrote for the task's report, and holds nothing afterwards.
+
+Of a group that is spread (`model/spread.py`) a slot reads its share of the rows that are dealt, and all others. New
+rows that were dealt are written by whoever has them, and copies by the owner alone, who alone merges and compacts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -17,10 +20,19 @@ from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.pieces import Runs, is_piece, merged_pieces
 from watersmeet.kernel.rows import hashes, take
 from watersmeet.kernel.window import LONG_AGO, NEVER, expiry
-from watersmeet.model.bounds import Bounds
+from watersmeet.model.bounds import HASH_END, Bounds
 from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
-from watersmeet.model.routing import GroupRange, Routing, Slice, count_groups, intersect_ranges, union_ranges
+from watersmeet.model.routing import (
+    GroupRange,
+    Routing,
+    Slice,
+    count_groups,
+    intersect_ranges,
+    subtract_ranges,
+    union_ranges,
+)
 from watersmeet.model.segments import Segment
+from watersmeet.model.spread import Share
 from watersmeet.plan.physical import State
 from watersmeet.runtime.context import GroupsToMerge, StageContext
 from watersmeet.state.compaction import Candidate, choose_all, choose_merges
@@ -54,9 +66,57 @@ class SlotState:
     def _routing(self, state: State) -> Routing:
         return self.context.placement.of(state.partitioning)
 
+    @property
+    def _shares(self) -> tuple[Share, ...]:
+        """The groups of the stage that are spread, whoever works on them."""
+        return self.context.shares.get(self.context.stage.index, ())
+
+    def _written(self, state: State) -> Slice:
+        """The groups that this slot writes new rows of: its own, and those of which rows are dealt to it."""
+        owned = self._owned(state)
+        dealt = [share for share in self._shares if self.slot in share.slots and share.deals(state.aliases)]
+        if not dealt:
+            return owned
+        return replace(owned, groups=union_ranges((*owned.groups, *map(_group_of, dealt))))
+
+    def foreign(self, aliases: Collection[str]) -> list[Share]:
+        """The spread groups of which this slot has rows over these inputs that are copies of what their owner has."""
+        return [share for share in self._shares if self.slot in share.slots[1:] and not share.deals(aliases)]
+
+    def own(self, aliases: Collection[str], runs: Runs) -> Runs:
+        """Of rows over these inputs, those that are this slot's to keep and to count: not what is copied to it."""
+        low = 0
+        stretches = []
+        for share in self.foreign(aliases):
+            stretches.append((low, share.low))
+            low = share.high
+        if not low:
+            return runs
+        stretches.append((low, HASH_END))
+        clipped = (run.clipped(*stretch) for run in runs for stretch in stretches if stretch[0] < stretch[1])
+        return [run for run in clipped if run.count]
+
+    def _probed(self, state: State) -> list[tuple[tuple[GroupRange, ...], tuple[int, int] | None]]:
+        """The groups that new rows meet rows of here, and which share of these where they are dealt."""
+        owned, shares = self._owned(state).groups, self._shares
+        whole = subtract_ranges(owned, map(_group_of, shares)) if shares else owned
+        found: list[tuple[tuple[GroupRange, ...], tuple[int, int] | None]] = [(whole, None)]
+        for share in shares:
+            if self.slot in share.slots:
+                dealt = (share.slots.index(self.slot), len(share.slots)) if share.deals(state.aliases) else None
+                found.append(((_group_of(share),), dealt))
+        return found
+
     def kept(self, state: State) -> list[Indexed]:
-        """The slot's slices of the segments of `state`, as they were before this batch."""
-        return [piece for _, pieces in self._load(state) for piece in pieces]
+        """The rows of `state` that new ones meet in this slot, as they were before this batch."""
+        if not self._shares:
+            return [piece for _, pieces in self._load(state) for piece in pieces]
+        found = []
+        for groups, dealt in self._probed(state):
+            parts = (segment.only(groups) for segment in self.context.segments[state.name])
+            pieces = [piece for part in parts if part.groups for piece in self._slice_of(part, state)]
+            found += pieces if dealt is None else [replace(piece, dealt=dealt) for piece in pieces]
+        return found
 
     def rows_in_all_slots(self, state: State) -> int:
         """The rows of `state` in all slots, as it was before this batch."""
@@ -66,7 +126,12 @@ class SlotState:
         """How many times the rows of `state` in this slot go into those of all slots."""
         owned = self._owned(state)
         everywhere = self.rows_in_all_slots(state)
-        here = sum(segment.rows_in(owned.groups) for segment in self.context.segments.get(state.name, ()))
+        held = self.context.segments.get(state.name, ())
+        here = sum(
+            segment.rows_in(groups) // (1 if dealt is None else dealt[1])
+            for groups, dealt in self._probed(state)
+            for segment in held
+        )
         if here:
             return everywhere / here
         return len(owned.bounds) / max(1, count_groups(owned.groups))
@@ -103,7 +168,7 @@ class SlotState:
         self.keep(state, (), choose_all)
 
     def keep(self, state: State, new: Runs, choose: ChooseMerges = choose_merges) -> None:
-        """Add this batch's rows to `state`, unless these are kept already."""
+        """Add this batch's rows, which are this slot's own, to `state`, unless these are kept already."""
         if self.context.is_given(state):
             return
         until = self.context.horizons_us[state.name]
@@ -137,7 +202,7 @@ class SlotState:
     def _write(self, runs: Runs, state: State, until: int | None, newest: int) -> None:
         """Write the rows of `runs` that do not expire as one segment."""
         pieces = (self._unexpired(piece, state, until, newest) for piece in self._pieces(runs, state))
-        segment = self.segments.write(pieces, state, self._owned(state), self.context.stamp.batch)
+        segment = self.segments.write(pieces, state, self._written(state), self.context.stamp.batch)
         if segment is not None:
             self._add(replace(segment, delivery=newest))
         self._write_cooled(state, newest)
@@ -183,8 +248,8 @@ class SlotState:
             self._write_cold(merged_pieces(runs, state.schema), state, mine.groups, LIVE, newest)
 
     def _to_cool(self, state: State) -> Slice:
-        """The groups of this slot that have a closed generation."""
-        mine = self._owned(state)
+        """The groups whose rows this slot writes that have a closed generation."""
+        mine = self._written(state)
         return replace(mine, groups=intersect_ranges(self.context.closed.get(state.name, ()), mine.groups))
 
     def _write_cold(
@@ -316,6 +381,10 @@ def fitted(segment: Indexed, state: State) -> Indexed:
 def _stretches(groups: tuple[GroupRange, ...], bounds: Bounds) -> Stretches:
     """The stretches of the hash that groups are. Many segments have the same ones, batch after batch."""
     return Stretches.of([(bounds.hash_start(low), bounds.hash_start(high)) for low, high in groups])
+
+
+def _group_of(share: Share) -> GroupRange:
+    return share.group, share.group + 1
 
 
 def _as_ranges(groups: Iterable[int]) -> tuple[GroupRange, ...]:

@@ -18,7 +18,7 @@ from watersmeet.kernel.evaluate import evaluate
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.pieces import Runs, is_piece
-from watersmeet.kernel.prepare import cut, keyed
+from watersmeet.kernel.prepare import keyed
 from watersmeet.kernel.rows import merge_sorted, sort_by_hash
 from watersmeet.kernel.tally import FilterTally, Tally
 from watersmeet.model.file_sums import FileSum
@@ -137,8 +137,9 @@ class StageTask:
         """What the join makes of new rows, with an eye on what its groups earn."""
         if self._statistics is None:
             return chunks
-        self._statistics.come(node, new)
-        return self._statistics.made(node, chunks)
+        aliases = [entry.state.aliases for entry in node.inputs]
+        self._statistics.come(node, [self.state.own(each, runs) for each, runs in zip(aliases, new, strict=True)])
+        return self._statistics.made(node, chunks, [share.group for share in self.state.foreign(node.aliases)])
 
     def hold(self, chunks: Iterable[pa.RecordBatch]) -> Runs:
         """Joined rows for another join of this task, in sorted runs; one run if they are few."""
@@ -176,8 +177,8 @@ class StageTask:
             onward = keyed(rows, exchange.key_fields, exchange.fields, ahead)
             if ahead is not None:
                 self._note_unsent(exchange, rows.num_rows - onward.num_rows)
-            routing = self.context.placement.of(exchange.partitioning)
-            self._sent += [Sent(to, exchange.port, self.spool.put(piece)) for to, piece in cut(onward, routing)]
+            sent = self.context.cut(onward, exchange)
+            self._sent += [Sent(to, exchange.port, self.spool.put(piece)) for to, piece in sent]
 
     def _look_ahead(self, exchange: Exchange, rows: int) -> HashFilter | None:
         """Which hashes the rows to be sent may find, where they are enough to be worth a look at all of the state."""
@@ -209,12 +210,19 @@ class StageTask:
         """For what a join is going to see."""
         return Tally(filters=FilterTally(time.perf_counter))
 
-    def observe(self, tally: Tally, inputs: Sequence[State]) -> None:
-        """Note what a join saw. Rows in other slots count as rows that could have met, but had another key."""
+    def observe(self, tally: Tally, inputs: Sequence[State], own: Sequence[float] = ()) -> None:
+        """Note what a join saw. Rows in other slots count as rows that could have met, but had another key.
+
+        `own` is the share of the new rows of each input that are no copies of what another slot has: what these could
+        have met counts once, and so, roughly, does what they met of other copies.
+        """
         for (i, j), (possible, same) in tally.met.items():
-            everywhere = possible * self.state.share_of_all_slots(inputs[j])
+            everywhere, hashed = possible * self.state.share_of_all_slots(inputs[j]), float(same)
+            if own and own[i] < 1.0:
+                everywhere *= own[i]
+                hashed *= own[i] if self.state.foreign(inputs[j].aliases) else 1.0
             low, high = sorted((i, j))
-            self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, everywhere, same))
+            self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, everywhere, hashed))
         for reads, (checked, passed) in tally.checked.items():
             if len(reads) == 2:
                 low, high = sorted(reads)

@@ -1,7 +1,7 @@
 """Where the work runs: the policies that a user can name, one a file.
 
 A policy gets a view and a threshold, and returns a decision or none: groups that move, groups that are spilled to make
-room, a group that is to be cut. `policies/balance_slots.py` asks one of them from time to time.
+room, a group that is to be cut or spread. `policies/balance_slots.py` asks one of them from time to time.
 
 Whole operators ([Zhu06] 19) move as their groups do: forced, or where a policy finds that each of these had better go.
 The dissertation has two protocols for it, and chooses by bytes. One sends the states that both plans have to the other
@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watersmeet.adapt.decisions import MoveGroups, SpillGroups
+from watersmeet.adapt.decisions import DrawTogether, MoveGroups, SpillGroups
 from watersmeet.adapt.policies.balance.active_disk import active_disk
 from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
-from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted
+from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, SpreadWanted
 from watersmeet.adapt.policies.balance.relocation import relocate
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
 
@@ -28,7 +28,8 @@ __all__ = ["BALANCE_POLICIES", "TIME", "BalancePolicy"]
 
 TIME = "time"
 
-BalancePolicy = Callable[[BalanceView, float], MoveGroups | SpillGroups | CutWanted | None]
+Wanted = MoveGroups | SpillGroups | DrawTogether | CutWanted | SpreadWanted
+BalancePolicy = Callable[[BalanceView, float], Wanted | None]
 
 BALANCE_POLICIES: tuple[tuple[str, BalancePolicy], ...] = (
     ("relocate", relocate),

@@ -8,7 +8,7 @@ The most and the least loaded slot are a pair, as in [Liu05] and [Zhu06]: the *s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -28,10 +28,21 @@ class Piece:
     output: float = 0.0  # recent: results of the query in a batch
     cold: bool = False  # it has closed generations
     keys: float = 0.0  # distinct
+    narrow: bool = False  # it is hardly more than one key, or cannot be cut
+    spread: tuple[int, ...] = ()  # the slots that work on it, where these are several
 
     @property
     def key(self) -> GroupKey:
         return self.operator, self.group
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        return self.spread or (self.slot,)
+
+    @property
+    def work_each(self) -> float:
+        """Of each slot that works on it."""
+        return self.work / len(self.slots)
 
     @property
     def size_by_output(self) -> float:
@@ -65,6 +76,17 @@ class CutWanted:
 
 
 @dataclass(frozen=True)
+class SpreadWanted:
+    """A group is to be spread, by whichever input is best; whoever knows what comes makes a `SpreadGroup` of it."""
+
+    operator: OperatorName
+    group: int
+    slots: tuple[int, ...]
+    reason: str
+    figures: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class BalanceView:
     """After a batch. `capacity_bytes` is what a slot may hold in memory, None for no limit."""
 
@@ -93,6 +115,15 @@ class BalanceView:
         Room that a spill has just made is no room to spare: the slot that has it will fill it again.
         """
         return slot.bytes if self.capacity_bytes is None else min(slot.bytes + slot.cold_bytes, self.capacity_bytes)
+
+    @cached_property
+    def worked_on_by(self) -> dict[int, tuple[Piece, ...]]:
+        """The pieces that each slot works on, its own and those that are spread."""
+        held: dict[int, list[Piece]] = {slot.number: [] for slot in self.slots}
+        for piece in sorted(self.pieces, key=lambda piece: piece.key):
+            for slot in piece.slots:
+                held[slot].append(piece)
+        return {number: tuple(found) for number, found in held.items()}
 
     def pair(self, load: Callable[[Slot], float]) -> tuple[Slot, Slot]:
         """The slots with most and with least to bear; of equal ones the first."""

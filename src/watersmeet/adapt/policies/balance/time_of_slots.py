@@ -12,26 +12,34 @@ threads wait for each other and for the machine. With 2 slots of 3 : 1 rows and 
 
 It moves only what pays: the longest slot is shorter by `LEAST` of its time, and what that saves in the batches that
 figures are expected to last is more than reading the rows elsewhere takes. A group that is longer than what differs
-cannot help whole: it is cut in two where it has several keys.
+cannot help whole: it is cut in two where it has several keys. What takes that long for one key is spread over all slots
+(`model/spread.py`), and drawn together when it has cooled to where it is one group among others.
 """
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import MoveGroups
-from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Moved, Piece
+from watersmeet.adapt.decisions import DrawTogether, MoveGroups
+from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Moved, Piece, SpreadWanted
 
 LEAST = 0.1
 READ_BYTES = 400e6  # in a second
 LEAST_SECONDS = 0.005  # a batch that takes less is not worth a thought
 MOST_MOVES = 200
 SLOWEST = 4.0  # a slot is not taken to be slower, or faster, than the others by more than this
-HOT = 0.5  # the share of the time of a slot from which on a group is cut
+HOT = 0.5  # the share of the time of the slowest slot from which on a group is cut or spread
+COOL = 0.25  # the share of what a slot takes on average below which one is drawn together: far from `HOT`, to and fro
+
+Decided = MoveGroups | DrawTogether | CutWanted | SpreadWanted
 
 
-def level_seconds(view: BalanceView, threshold: float) -> MoveGroups | CutWanted | None:
+def level_seconds(view: BalanceView, threshold: float) -> Decided | None:
     seconds = {slot.number: slot.seconds for slot in view.slots}
     longest = max(seconds.values())
-    if longest < LEAST_SECONDS or min(seconds.values()) >= threshold * longest:
+    if longest < LEAST_SECONDS:
+        return None
+    if (cooled := _cooled(view)) is not None:
+        return cooled
+    if min(seconds.values()) >= threshold * longest:
         return None
     moved, after = _level(view, threshold)
     saved = longest - max(after.values())
@@ -56,7 +64,10 @@ def _level(view: BalanceView, threshold: float) -> tuple[list[Moved], dict[int, 
     """The moves, and what slots take after them."""
     speeds = _speeds(view)
     seconds = {slot.number: slot.seconds for slot in view.slots}
-    held = {number: {piece: _seconds(view, piece) for piece in pieces} for number, pieces in view.of_slot.items()}
+    held = {
+        number: {piece: _seconds(view, piece, number) for piece in pieces if not piece.spread}
+        for number, pieces in view.of_slot.items()
+    }
     to: dict[Piece, int] = {}
     for _ in range(MOST_MOVES):
         sender = max(seconds, key=lambda number: (seconds[number], -number))
@@ -81,18 +92,17 @@ def _level(view: BalanceView, threshold: float) -> tuple[list[Moved], dict[int, 
     return [(piece, slot) for piece, slot in to.items() if piece.slot != slot], seconds
 
 
-def _seconds(view: BalanceView, piece: Piece) -> float:
-    """That a piece takes of the seconds of its slot."""
-    slot = view.slots[piece.slot]
-    work = sum(other.work for other in view.of_slot[piece.slot])
-    return slot.seconds * piece.work / work if work else 0.0
+def _seconds(view: BalanceView, piece: Piece, slot: int) -> float:
+    """That a piece takes of the seconds of a slot which works on it."""
+    work = sum(other.work_each for other in view.worked_on_by[slot])
+    return view.slots[slot].seconds * piece.work_each / work if work else 0.0
 
 
 def _speeds(view: BalanceView) -> dict[int, float]:
     """How fast slots are: as a user has said, or by the work that they do in a second."""
     if any(slot.weight != 1.0 for slot in view.slots):
         return {slot.number: slot.weight for slot in view.slots}
-    work = {number: sum(piece.work for piece in pieces) for number, pieces in view.of_slot.items()}
+    work = {number: sum(piece.work_each for piece in pieces) for number, pieces in view.worked_on_by.items()}
     known = {slot.number: work[slot.number] / slot.seconds for slot in view.slots if slot.seconds and work[slot.number]}
     if not known:
         return {slot.number: 1.0 for slot in view.slots}
@@ -100,15 +110,54 @@ def _speeds(view: BalanceView) -> dict[int, float]:
     return {slot.number: min(SLOWEST, max(1 / SLOWEST, known.get(slot.number, usual) / usual)) for slot in view.slots}
 
 
-def _hot(view: BalanceView, longest: float) -> CutWanted | None:
-    """A group that takes most of the time of the slowest slot, and has keys to share out."""
-    slowest = max(view.slots, key=lambda slot: (slot.seconds, -slot.number))
+def _hot(view: BalanceView, longest: float) -> CutWanted | SpreadWanted | None:
+    """A group that takes most of the time of the slowest slot: its keys are shared out, or the rows of its one key."""
+    slowest = max(view.slots, key=lambda slot: (slot.seconds, -slot.number)).number
     able = [
-        piece for piece in view.of_slot[slowest.number] if piece.keys > 1 and _seconds(view, piece) >= HOT * longest
+        piece
+        for piece in view.worked_on_by[slowest]
+        if piece.keys > 0  # nobody counts those of a routed join, which is neither cut nor spread
+        and len(piece.slots) < len(view.slots)
+        and _seconds(view, piece, slowest) >= HOT * longest
     ]
-    hottest = max(able, key=lambda piece: (piece.work, piece.key), default=None)
+    hottest = max(able, key=lambda piece: (piece.work_each, piece.key), default=None)
     if hottest is None:
         return None
-    share = _seconds(view, hottest) / longest
-    reason = f"it takes {share:.0%} of the {longest:.3g} s of slot {slowest.number}, and cannot help another whole"
-    return CutWanted(hottest.operator, hottest.group, reason)
+    share = _seconds(view, hottest, slowest) / longest
+    reason = f"it takes {share:.0%} of the {longest:.3g} s of slot {slowest}"
+    if hottest.narrow or hottest.spread:
+        return _spread(view, hottest, longest, reason)
+    return CutWanted(hottest.operator, hottest.group, f"{reason}, and cannot help another whole")
+
+
+def _spread(view: BalanceView, piece: Piece, longest: float, reason: str) -> SpreadWanted | None:
+    """Over all slots, if the slowest of them is then so much faster that it pays.
+
+    What slots have done in a second is not looked at: beside a hot key the others have little to do, and seem slow by
+    what any task takes.
+    """
+    numbers = tuple(slot.number for slot in view.slots)
+    took = {number: _seconds(view, piece, number) for number in piece.slots}
+    each = sum(seconds * view.slots[number].weight for number, seconds in took.items()) / len(numbers)
+    expected = max(slot.seconds - took.get(slot.number, 0.0) + each / slot.weight for slot in view.slots)
+    if longest - expected < LEAST * longest:
+        return None
+    reason = (
+        f"{reason} and is hardly more than one key: dealt out over {len(numbers)} slots, it leaves the longest of them "
+        f"{expected:.3g} s"
+    )
+    return SpreadWanted(
+        piece.operator, piece.group, numbers, reason, {"seconds": longest, "seconds_expected": expected}
+    )
+
+
+def _cooled(view: BalanceView) -> DrawTogether | None:
+    """A group that is spread, and would be one among others of a slot."""
+    usual = sum(slot.seconds for slot in view.slots) / len(view.slots)
+    for piece in view.pieces:
+        takes = sum(_seconds(view, piece, slot) for slot in piece.spread)
+        if piece.spread and takes < COOL * usual:
+            reason = f"all of it takes {takes:.3g} s of a batch, {takes / usual:.0%} of what a slot takes on average"
+            figures = {"seconds_taken": takes}
+            return DrawTogether(piece.operator, piece.group, view.next_batch, reason, figures)
+    return None
