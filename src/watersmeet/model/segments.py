@@ -77,12 +77,15 @@ class Segment:
         return round(self.bytes * self.live_rows / self.rows) if self.rows else 0
 
     @cached_property
+    def _counted(self) -> tuple[Counts, Counts]:
+        """The groups that it was written with, and their rows where these were counted."""
+        return np.array(expand_ranges(self.written), dtype=np.int64), np.array(self.group_rows, dtype=np.int64)
+
+    @cached_property
     def _held(self) -> tuple[Counts, Counts, Counts]:
         """The groups that it still stands for and has rows of, with their rows and distinct keys."""
-        numbers = np.array(expand_ranges(self.written), dtype=np.int64)
-        if self.group_rows:
-            rows = np.array(self.group_rows, dtype=np.int64)
-        else:
+        numbers, rows = self._counted
+        if not self.group_rows:
             rows = np.full(len(numbers), max(1, self.rows // max(1, len(numbers))), dtype=np.int64)
         keys = np.array(self.group_keys, dtype=np.int64) if self.group_keys else np.zeros(len(numbers), dtype=np.int64)
         there = rows > 0
@@ -128,8 +131,8 @@ class Segment:
             return self.rows if shared else 0
         if not self.group_rows:
             return round(self.rows * count_groups(shared) / max(1, count_groups(self.written)))
-        numbers = np.array(expand_ranges(self.written), dtype=np.int64)
-        return int(np.array(self.group_rows)[_flags(groups, numbers)].sum())
+        numbers, rows = self._counted
+        return int(rows[_flags(groups, numbers)].sum())
 
     def only(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=intersect_ranges(self.groups, groups))

@@ -54,10 +54,9 @@ class SpillOverBudget:
         """From each slot that has more than it may."""
         if self.slot_bytes is None:
             return
-        for slot in range(outlook.placement.slots):
-            groups = tuple(group for group in outlook.memory.groups if group.slot == slot)
-            active = sum(group.size_bytes for group in groups)
+        for slot, active in enumerate(outlook.slot_bytes):  # groups are looked at where one is over: that takes longer
             if active > self.slot_bytes * self.above:
+                groups = tuple(group for group in outlook.memory.groups if group.slot == slot)
                 wanted = max(int(self.share * active), active - self.slot_bytes)
                 decision = find_spill_policy(self.choice)(replace(outlook.memory, groups=groups), wanted)
                 if decision.groups:
