@@ -45,6 +45,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "adapt": (
         *("plan", "replan", "replan_every", "replan_threshold", "replan_quota", "migrate"),
         *("balance", "balance_every", "balance_threshold", "balance_span", "balance_least", "balance_rates"),
+        "balance_by",
         *("allocate", "scale", "scale_slots", "scale_seconds"),
         *("spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     ),

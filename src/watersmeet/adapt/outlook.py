@@ -17,6 +17,7 @@ from watersmeet.adapt.view import MemoryView
 from watersmeet.errors import InternalError
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.placement import Placement
+from watersmeet.model.routing import Groups
 from watersmeet.model.statistics import Measured
 from watersmeet.model.streams import Range
 from watersmeet.optimize.cost import PlannedTree
@@ -67,6 +68,7 @@ class Facts:
     settings: MemorySettings
     planning: Planning = Planning()  # noqa: RUF009 - frozen
     now_us: int = 0  # since 1970, by the clock of the run
+    within: Groups | None = None  # what groups hold and owe is shown of these alone, if any
 
     @cached_property
     def reconsidering(self) -> Reconsidering:
@@ -105,6 +107,7 @@ class Facts:
             settings.smoothing,
             learned.batch_seconds,
             self.horizons_us,
+            self.within,
         )
 
 
@@ -151,7 +154,7 @@ class Outlook:
     @property
     def owes(self) -> bool:
         """Whether any group has two generations or more, the live one among them."""
-        return any(bool(ledger.owing.any()) for ledger in self._ledgers.values())
+        return any(ledger.owes(self.facts.within) for ledger in self._ledgers.values())
 
     @property
     def has_mergeable(self) -> bool:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
 from watersmeet.adapt.policies.migrate import AUTO, find_road
+from watersmeet.adapt.policies.migrate.balancing import BALANCE_BY
 from watersmeet.adapt.policies.spill import SPILL_POLICIES, find_spill_policy
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.smoothing import SMOOTHINGS, find_smoothing
@@ -76,6 +77,7 @@ class BalanceSettings:
     span: timedelta = timedelta(0)  # the least time from one move to the next
     least_bytes: int | None = None  # that a slot must hold before memory is levelled; None: the policy's own
     rates: float = 2.0  # times the results a group of another slot, from which on `active-disk` makes that one spill
+    by: str = AUTO  # the way to a plan for some groups alone
 
     def __post_init__(self) -> None:
         if self.policy not in BALANCE:
@@ -98,6 +100,12 @@ class BalanceSettings:
             raise JobError(
                 f'"balance_rates" is {self.rates:g}',
                 detail="It is how many times the results of another slot's groups: a number from 1.",
+            )
+        if self.by not in BALANCE_BY:
+            raise JobError(
+                f'unknown balance_by "{self.by}"',
+                detail=f"There are {', '.join(BALANCE_BY)}.",
+                hint=did_you_mean(self.by, BALANCE_BY),
             )
         if not all(0 < weight < math.inf for weight in self.weights):
             given = ", ".join(f"{weight:g}" for weight in self.weights)

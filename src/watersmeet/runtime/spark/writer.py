@@ -60,6 +60,7 @@ OPTIONS = (
     "scale",
     "scaleSlots",
     "scaleSeconds",
+    "balanceBy",
     "spill",
     "merge",
     "replan",
@@ -321,6 +322,7 @@ class StreamWriter:
             rates=self._number(
                 "balanceRates", given.rates, "It is how many times the results of another slot's groups."
             ),
+            by=options.get("balanceBy", given.by),
         )
 
     def _scale(self) -> ScaleSettings:
