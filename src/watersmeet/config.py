@@ -35,6 +35,7 @@ from watersmeet.adapt.settings import (
     MERGE_POLICIES,
     OFF,
     REPLAN,
+    REPLAN_SCOPES,
     SCALE,
     BalanceSettings,
     MemorySettings,
@@ -551,6 +552,7 @@ def _read_replan(section: Section) -> ReplanSettings:
         threshold=ReplanSettings.threshold if threshold is None else float(threshold),
         by=section.choice("migrate", BY, ReplanSettings.by),
         quota=ReplanSettings.quota if quota is None else float(quota),
+        scope=section.choice("replan_scope", REPLAN_SCOPES, ReplanSettings.scope),
     )
 
 

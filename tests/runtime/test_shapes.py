@@ -292,7 +292,7 @@ def test_groups_that_cannot_be_read(value: Any) -> None:
 
 
 FORCED = {
-    "groups without a plan": ([{"groups": "0"}], '"groups" in [[adapt.force]] goes with "plan"'),
+    "groups without a plan": ([{"groups": "0", "spill_share": 0.5}], '"groups" in [[adapt.force]] goes with "plan"'),
     "groups that are not there": ([{"plan": RIGHT, "groups": "2"}], "there are no groups 2"),
     "two plans for one group": (
         [{"plan": RIGHT, "groups": "0-1"}, {"plan": ALL, "groups": "1"}],

@@ -22,6 +22,7 @@ from watersmeet.model.statistics import Measured
 from watersmeet.model.streams import Range
 from watersmeet.optimize.cost import PlannedTree
 from watersmeet.optimize.reconsider import (
+    Comparison,
     Planning,
     Reconsidering,
     figures_of,
@@ -32,10 +33,11 @@ from watersmeet.optimize.reconsider import (
 )
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.by_slot import cold_bytes_by_slot, grouped_bytes_by_slot
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
-from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.manifest import Learned, Manifest, Track
 
 
 class Moment(Enum):
@@ -225,6 +227,17 @@ class Outlook:
         else:
             found = search_quickly(facts.reconsidering, facts.graph, facts.standing, effort)
         return found, clock() - started
+
+    def compare(self, spec: PlanSpec, measured: Measured) -> Comparison:
+        """A plan beside the best one, by what was measured somewhere."""
+        self._check(Signal.PLANS)
+        asked = Reconsidering(self.plan.query, spec, measured, self.facts.planning)
+        return Comparison(price_standing(asked, asked.graph()), search_fully(asked))
+
+    @property
+    def shapes(self) -> tuple[Track, ...]:
+        """The tracks that answer, each for its groups."""
+        return self.facts.manifest.shapes
 
     @property
     def library(self) -> tuple[Mapping[str, Any], ...]:

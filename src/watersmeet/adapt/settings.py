@@ -20,6 +20,8 @@ MERGE_POLICIES = ("state-manager", OFF)
 BALANCE = (AUTO, OFF, *(name for name, _ in BALANCE_POLICIES))
 BALANCE_WITHIN_LIMITS = "lazy-disk"  # what "auto" is where memory is limited
 SCALE = (OFF, "seconds")
+BY_QUERY, BY_SLOT = "query", "slot"
+REPLAN_SCOPES = (BY_QUERY, BY_SLOT)
 REPLAN = (AUTO, OFF, "data-driven", "memory-driven", "refined")
 DEFAULT_POLICY = SPILL_POLICIES[0][0]
 # Shares of the active state that one spill takes, as the papers have them.
@@ -36,6 +38,7 @@ class ReplanSettings:
     threshold: float = 0.2  # by which figures must have changed
     by: str = AUTO
     quota: float = 0.02  # of the time between two looks, that a search for a plan may take; 0: none is made
+    scope: str = BY_QUERY  # what gets another plan: all groups together, or those of each slot by what it has measured
 
     def __post_init__(self) -> None:
         if self.trigger not in REPLAN:
@@ -43,6 +46,12 @@ class ReplanSettings:
                 f'unknown replan "{self.trigger}"',
                 detail=f"There are {', '.join(REPLAN)}.",
                 hint=did_you_mean(self.trigger, REPLAN),
+            )
+        if self.scope not in REPLAN_SCOPES:
+            raise JobError(
+                f'unknown replan_scope "{self.scope}"',
+                detail=f"There are {', '.join(REPLAN_SCOPES)}.",
+                hint=did_you_mean(self.scope, REPLAN_SCOPES),
             )
         find_road(self.by)
         if self.every < 1:
@@ -54,6 +63,10 @@ class ReplanSettings:
                 f'"replan_quota" is {self.quota:g}',
                 detail="It is a share of the time between two looks: from 0 to 1.",
             )
+
+    @property
+    def is_by_slot(self) -> bool:
+        return self.trigger != OFF and self.scope == BY_SLOT
 
     def for_plan(self, plan: str) -> ReplanSettings:
         """With `AUTO` made out: who leaves the choice of a plan to us leaves it to us later on as well.

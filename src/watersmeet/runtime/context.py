@@ -103,6 +103,7 @@ class StageContext:
     seeds: Seeds | None = None  # None: for a batch or a round
     apart: tuple[int, ...] = ()  # deliveries after which rows are not written into one file with those before
     within: Groups | None = None  # that the tasks are for, of the only partitioning that there is then; None: all
+    by_slot: bool = False  # what a slot sees of its own rows is reported too
     shares: Shares = field(default_factory=dict)
 
     def cut(self, rows: pa.RecordBatch, exchange: Exchange) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -136,6 +137,7 @@ class BatchContext:
     limits_us: Mapping[str, int] = field(
         default_factory=dict
     )  # taken once for the batch: rows that are later are ahead
+    by_slot: bool = False  # what each slot measures is kept
 
     @property
     def batch(self) -> int:
@@ -258,6 +260,7 @@ class BatchContext:
             apart=self.manifest.apart,
             shares=self.shares,
             within=stage.within,
+            by_slot=self.by_slot,
         )
 
     def _traced(self, stage: Stage) -> Iterable[Node]:

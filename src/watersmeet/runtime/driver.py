@@ -401,6 +401,7 @@ class Driver(Generic[SourceT]):
             new_rows=source is not None,
             watched=self.controller.watched,
             limits_us={} if source is None else self._take_limits(source),
+            by_slot=self.controller.settings.replan.is_by_slot,
         )
         synced, begun = self.checkpoint.sync_seconds, self.clock.now()
         streams, tasks = self.executor.run(context, source)

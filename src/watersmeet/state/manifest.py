@@ -253,9 +253,11 @@ class Learned:
     moved: Mapping[str, Any] | None = None  # the last move of groups, and what was expected of it
     pushed_bytes: int = 0  # that slots were made to spill for others; see `policies/balance/active_disk.py`
     scaled: Mapping[str, Any] | None = None  # the last change of slots, what was expected, and how many are of no use
+    by_slot: tuple[Measured, ...] = ()  # what each slot has measured of its own rows, where plans are chosen by it
 
     def to_json(self) -> dict[str, Any]:
-        return {**_flat(self), "slots": slots_to_json(self.slots)}
+        told = {**_flat(self), "slots": slots_to_json(self.slots)}
+        return {**told, "by_slot": [measured.to_json() for measured in self.by_slot]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learned:
@@ -268,6 +270,7 @@ class Learned:
                 "roads": {name: (took[0], took[1]) for name, took in data.get("roads", {}).items()},
                 "recent": {name: tuple(series) for name, series in data.get("recent", {}).items()},
                 "slots": slots_from_json(data.get("slots", ())),
+                "by_slot": tuple(map(Measured.from_json, data.get("by_slot", ()))),
             }
         )
 

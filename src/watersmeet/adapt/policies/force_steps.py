@@ -381,10 +381,10 @@ def _check_named(groups: Iterable[LabelledGroup], plan: PhysicalPlan, placement:
         if label not in known or not _has_group(plan, placement, plan.labels[label], group):
             near = None if label in known else did_you_mean(label, known)
             own = plan.within[plan.labels[label]] if label in known else None
-            groups = f"groups 0 to {there - 1}"
+            numbers = f"groups 0 to {there - 1}"
             raise JobError(
                 f'[[adapt.force]] names "{label}:{group}", which the plan does not have',
-                detail=f"Its operators are {', '.join(known) or 'none that can spill'}, with {groups}."
+                detail=f"Its operators are {', '.join(known) or 'none that can spill'}, with {numbers}."
                 if own is None
                 else f"{label} is in the shape of groups {groups_text(own)} alone.",
                 hint=near or "`watersmeet explain` shows the operators; routed ones have no groups.",

@@ -67,6 +67,7 @@ OPTIONS = (
     "replanEvery",
     "replanThreshold",
     "replanQuota",
+    "replanScope",
     "migrate",
     "cores",
     "slots",
@@ -358,6 +359,7 @@ class StreamWriter:
             self._share("replanThreshold", given.threshold),
             options.get("migrate", given.by),
             self._share("replanQuota", given.quota),
+            options.get("replanScope", given.scope),
         )
         return settings.for_plan(options.get("plan", self._adapt.plan))
 
