@@ -289,7 +289,7 @@ def shares_a_key(case: Case) -> bool:
     return len(case.inputs) > 2 and any(len(found) == len(case.inputs) for found in key_classes(case.equalities))
 
 
-@contract_settings(40)
+@contract_settings(20)
 @given(
     cases(largest=4).filter(shares_a_key),
     st.randoms(use_true_random=False),

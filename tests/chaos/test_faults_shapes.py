@@ -139,6 +139,7 @@ def test_gone_on_with_compacted_regrouped_and_united(tmp_path: Path) -> None:
     check(job)
 
 
+@pytest.mark.campaign
 def test_rolled_back_to_other_shapes(tmp_path: Path) -> None:
     job = write_job(tmp_path, run="memory = 9000\nkeep_versions = 500")
     job.finish()
