@@ -19,7 +19,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from strategies import Case, cases, contract_settings, counted, placed_plans
+from strategies import Case, cases, contract_settings, counted, key_classes, placed_plans
 from test_contract import tuned
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import (
@@ -45,7 +45,7 @@ from watersmeet.kernel.rows import hashes
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import GroupKey
 from watersmeet.model.placement import Placement
-from watersmeet.model.routing import Slice, union_ranges
+from watersmeet.model.routing import Groups, Slice, expand_ranges, intersect_ranges, union_ranges
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
@@ -70,6 +70,7 @@ class DecideAnything:
     often: float
     plans: tuple[str, ...] = ()  # to go over to; cuts, which put an end to that, are rare then
     spread: float = 0.3  # the share of the groups that it spreads, or draws together, where it does
+    by_groups: bool = False  # mostly with some groups alone
 
     moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
@@ -86,7 +87,8 @@ class DecideAnything:
             return
         if self.plans and outlook.moment is not Moment.AFTER_BATCH and self.random.random() < 0.4:
             by = self.random.choice([road.name for road in ROADS if road.refuse(outlook.plan.query) is None])
-            yield ChangePlan(self.random.choice(self.plans), by, outlook.next_batch, "drawn")
+            within = self._within(outlook) if self.by_groups and self.random.random() < 0.8 else None
+            yield ChangePlan(self.random.choice(self.plans), by, outlook.next_batch, "drawn", within=within)
         yield SpillGroups(tuple(self._groups(outlook)), "drawn")
         if self.random.random() < self.often / 2:
             yield CloseLive(tuple(self._groups(outlook)), "drawn")
@@ -98,6 +100,11 @@ class DecideAnything:
             yield from self._tiers(outlook)
         if self.random.random() < self.often:
             yield from self._parts(outlook)
+
+    def _within(self, outlook: Outlook) -> Groups:
+        groups = max(_groups_of(outlook, node) for node in outlook.plan.operators.values())
+        chosen = self.random.sample(range(groups), self.random.randint(1, groups))
+        return union_ranges((group, group + 1) for group in chosen)
 
     def _tiers(self, outlook: Outlook) -> Iterator[MergeGenerations]:
         """Any generations of any groups, whether these have rows in them or not."""
@@ -177,11 +184,16 @@ def _groups_of(outlook: Outlook, node: Node) -> int:
 
 
 def run_with_schedule(
-    case: Case, random: Random, often: float, plans: tuple[str, ...] = (), spread: float = 0.3
+    case: Case,
+    random: Random,
+    often: float,
+    plans: tuple[str, ...] = (),
+    spread: float = 0.3,
+    by_groups: bool = False,
 ) -> Counter[tuple[Any, ...]]:
     """Run the case batch by batch, with cuts, spills and merges of any groups whenever there may be, then drain.
 
-    With `plans`, it goes over from one to the other.
+    With `plans`, it goes over from one to the other; `by_groups`, with some groups alone.
     """
     note(case.text)
     streams = {
@@ -192,7 +204,7 @@ def run_with_schedule(
     plan = lay_out(query, choose_plan(query, case.plan).tree, lineage=random.random() < 0.5)
     results = MemoryResults()
     checkpoint = in_memory(query, plan.spec, Placement(case.slots, case.groups))
-    controller = Controller(plan, policies=(DecideAnything(random, often, plans, spread),))
+    controller = Controller(plan, policies=(DecideAnything(random, often, plans, spread, by_groups),))
     run = LocalRun(plan, checkpoint, results, controller=controller)
     for batch in case.batches:
         pulled = {}
@@ -203,6 +215,7 @@ def run_with_schedule(
         if pulled:
             run.driver.run_batch(pulled)
             check_counts(run)
+            check_shapes(run)
         if random.random() < often:
             run.driver.run_idle()
     rounds = 0
@@ -224,6 +237,23 @@ def check_counts(run: LocalRun) -> None:
         bounds = run.manifest.placement.of(states[segment.state].partitioning).bounds
         values = np.concatenate([hashes(piece.rows) for piece in run.checkpoint.segments.read(segment)])
         assert (segment.group_rows, segment.group_keys) == count_by_group(values, Slice(segment.written, bounds))
+
+
+def check_shapes(run: LocalRun) -> None:
+    """Each group has one shape, and no rows of a state that this does not keep."""
+    shapes = run.manifest.shapes
+    if len(shapes) == 1:
+        assert shapes[0].within is None
+        return
+    groups = run.manifest.placement.of(next(iter(run.plan.operators.values())).partitioning).groups
+    owned = [group for track in shapes for group in expand_ranges(track.within or ())]
+    assert sorted(owned) == list(range(groups))
+    made = {} if (coming := run.manifest.warming_up) is None else lay_out_spec(run.plan.query, coming.spec).states
+    for track in shapes:
+        kept = lay_out_spec(run.plan.query, track.spec).states
+        for segment in run.manifest.segments.values():
+            if segment.state not in kept and segment.state not in made:
+                assert not intersect_ranges(segment.groups, track.within or ())
 
 
 @contract_settings(100)
@@ -252,6 +282,26 @@ def test_changes_of_the_plan_change_nothing(case: Case, random: Random, often: f
     case, steps = case.longer(rows_a_batch), [1, 1, 2, 5]
     with tuned(case), mock.patch.object(seeded, "_rows_allowed", lambda standing: random.choice(steps)):
         rows = run_with_schedule(case, random, often, tuple(placed_plans(case, random)))
+    assert rows == case.answer().rows
+
+
+def shares_a_key(case: Case) -> bool:
+    return len(case.inputs) > 2 and any(len(found) == len(case.inputs) for found in key_classes(case.equalities))
+
+
+@contract_settings(20)
+@given(
+    cases(largest=4).filter(shares_a_key),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0.0, 0.2, 0.6]),
+    st.sampled_from([1, 2, 5]),
+)
+def test_shapes_that_differ_by_group_change_nothing(
+    case: Case, random: Random, often: float, rows_a_batch: int
+) -> None:
+    case, steps = case.longer(rows_a_batch), [1, 1, 2, 5]
+    with tuned(case), mock.patch.object(seeded, "_rows_allowed", lambda standing: random.choice(steps)):
+        rows = run_with_schedule(case, random, often, tuple(placed_plans(case, random)), by_groups=True)
     assert rows == case.answer().rows
 
 

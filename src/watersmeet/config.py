@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from watersmeet.adapt.forced_step import ForcedStep, parse_step
 from watersmeet.adapt.policies.migrate import AUTO, BY
+from watersmeet.adapt.policies.migrate.balancing import BALANCE_BY
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import (
     BALANCE,
@@ -34,6 +35,7 @@ from watersmeet.adapt.settings import (
     MERGE_POLICIES,
     OFF,
     REPLAN,
+    REPLAN_SCOPES,
     SCALE,
     BalanceSettings,
     MemorySettings,
@@ -517,6 +519,7 @@ def _read_balance(section: Section) -> BalanceSettings:
         least_bytes=None if least is None else parse_bytes(least, "balance_least"),
         rates=BalanceSettings.rates if rates is None else float(rates),
         allocate=section.choice("allocate", WAYS, BalanceSettings.allocate),
+        by=section.choice("balance_by", BALANCE_BY, BalanceSettings.by),
     )
 
 
@@ -549,6 +552,7 @@ def _read_replan(section: Section) -> ReplanSettings:
         threshold=ReplanSettings.threshold if threshold is None else float(threshold),
         by=section.choice("migrate", BY, ReplanSettings.by),
         quota=ReplanSettings.quota if quota is None else float(quota),
+        scope=section.choice("replan_scope", REPLAN_SCOPES, ReplanSettings.scope),
     )
 
 

@@ -43,8 +43,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "max_batch_bytes",
     ),
     "adapt": (
-        *("plan", "replan", "replan_every", "replan_threshold", "replan_quota", "migrate"),
+        *("plan", "replan", "replan_every", "replan_threshold", "replan_quota", "replan_scope", "migrate"),
         *("balance", "balance_every", "balance_threshold", "balance_span", "balance_least", "balance_rates"),
+        "balance_by",
         *("allocate", "scale", "scale_slots", "scale_seconds"),
         *("spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     ),

@@ -42,7 +42,7 @@ from judged_jobs import (
     late_rows,
     write_streams,
 )
-from strategies import Case, all_plans, cases, contract_settings, counted
+from strategies import Case, all_plans, cases, contract_settings, counted, key_classes
 from watersmeet import faults
 from watersmeet.adapt.forced_step import ForcedStep, LabelledSpread
 from watersmeet.adapt.policies.migrate import ROADS, seeded
@@ -50,6 +50,7 @@ from watersmeet.config import AdaptConfig
 from watersmeet.errors import WatersmeetError
 from watersmeet.faults import OF_MIGRATION, POINTS
 from watersmeet.lang.binder import bind
+from watersmeet.model.routing import Groups, union_ranges
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
@@ -99,8 +100,11 @@ def draw_history(case: Case, draw: Random) -> list[Start]:
                 draw.choice([None, None, draw.randint(1, min(4, case.groups))]),
             )
             plan, by = draw.choice(plans), draw.choice(roads)
-            spread = draw_spreads(case, plan, slots, draw) if slots is not None and slots > 1 else ()
-            steps.append(ForcedStep(batch, spill_share=share, plan=plan, by=by, slots=slots, spread=spread))
+            groups = some(case, draw)
+            spread = draw_spreads(case, plan, slots, draw) if slots is not None and slots > 1 and groups is None else ()
+            steps.append(
+                ForcedStep(batch, spill_share=share, plan=plan, by=by, slots=slots, spread=spread, groups=groups)
+            )
         options: dict[str, Any] = {"plan": case.plan, "slots": draw.randint(1, min(3, case.groups))}
         if draw.random() < 0.5:
             options["memory"] = draw.choice([300, 1500, 6000])
@@ -126,6 +130,14 @@ def draw_spreads(case: Case, plan: str, slots: int, draw: Random) -> tuple[Label
         for group in range(case.groups)
         if draw.random() < 0.4
     )
+
+
+def some(case: Case, draw: Random) -> Groups | None:
+    """Groups that are to have a plan alone, where they can."""
+    classes = key_classes(case.equalities)
+    if len(classes) > 1 or len(classes[0]) < len(case.inputs) or draw.random() < 0.4:
+        return None
+    return union_ranges((group, group + 1) for group in draw.sample(range(case.groups), draw.randint(1, case.groups)))
 
 
 @contextmanager

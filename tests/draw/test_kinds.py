@@ -33,6 +33,7 @@ class CarouselStage:
     wave: int
     kept: State
     exchanges: tuple[Exchange, ...] = ()
+    within: None = None
 
     @property
     def title(self) -> Label:

@@ -236,8 +236,8 @@ def test_feeders_of_a_routed_join_meet_all_its_other_states() -> None:
 def test_states_of_a_routed_join_belong_to_no_operator() -> None:
     plan = plan_of(CHAIN, "((A B C) D)")
     (upper,) = plan.operators
-    assert {"".join(plan.states[state].aliases) for state in plan.operator_of} == {"ABC", "D"}
-    assert set(plan.operator_of.values()) == {upper}
+    assert {"".join(plan.states[state].aliases) for state in plan.operators_of} == {"ABC", "D"}
+    assert set(plan.operators_of.values()) == {(upper,)}
     assert len(plan.states) == 2 + 4
 
 

@@ -175,10 +175,10 @@ def test_what_fails_after_the_switch_is_no_change_that_came_to_nothing(monkeypat
 
     decide = Driver.decide
 
-    def fail(driver: Driver[Any], moment: Moment) -> Any:
+    def fail(driver: Driver[Any], moment: Moment, *rest: Any) -> Any:
         if moment is Moment.AFTER_BATCH:
             raise full
-        return decide(driver, moment)
+        return decide(driver, moment, *rest)
 
     with monkeypatch.context() as patch, pytest.raises(ResourceError) as caught:
         patch.setattr(Driver, "decide", fail)

@@ -51,6 +51,7 @@ def test_what_a_task_did_travels_whole() -> None:
         filters=ASKED,
         slot=1,
         figures=SlotFigures(0.5, 0.25, 4.0, 2.0),
+        own_pairs=(PairCounts(("A",), ("B",), 5.0, 3.0, 2.0, 1.0),),
     )
     again = TaskReport.from_json(json.loads(json.dumps(report.to_json())))
     default = TaskReport()

@@ -213,8 +213,11 @@ def _cooled(found: Manifest, state: StateName) -> list[Segment]:
 # --- another plan ----------------------------------------------------------------------------------------------------
 
 
-def switch(*reopened: StateName, dropped: tuple[StateName, ...] = ()) -> SwitchPlan:
-    return SwitchPlan(Track(SPEC, "why", since_batch=7), dropped, reopened, ())
+def switch(
+    *reopened: StateName, dropped: tuple[StateName, ...] = (), within: tuple[GroupRange, ...] | None = None
+) -> SwitchPlan:
+    tracks = (Track(SPEC, "why", since_batch=7),)
+    return SwitchPlan(tracks, tuple((s, within) for s in dropped), tuple((s, within) for s in reopened), ())
 
 
 def test_parts_of_a_file_become_one_entry_again() -> None:
@@ -256,6 +259,39 @@ def test_other_states_stay_as_they_are_or_go() -> None:
     }, "a join that both plans have goes on with its generations"
     assert {entry.state for entry in after.segments.values()} == {A, third}
     assert len(apply(switch(dropped=(A, other, third)), found).segments) == 0
+
+
+def test_of_some_groups_alone_others_stay_as_they_are() -> None:
+    found = apply(close(0, 1, 5, generation=1), manifest(segment("s"), segment("u", OTHER)))
+    after = apply(switch(A, dropped=(OTHER,), within=((0, 1), (2, 3))), found)
+    assert entries(after) == {
+        "s": ("active", LIVE, [0, 2, 3, 4, 6, 7]),
+        "s~1.1": ("cold", 1, [1, 5]),
+        "u": ("active", LIVE, [1, 3, 4, 5, 6, 7]),
+    }
+
+
+def test_a_part_that_loses_its_first_group_has_a_name_that_this_does_not_come_to_again() -> None:
+    found = apply(CoolGroups(SegmentId("s"), A, ((2, 4),)), manifest(segment("s")))
+    found = apply(switch(A, within=((2, 3),)), found)
+    after = apply(CoolGroups(SegmentId("s"), A, ((2, 3),)), found)
+    assert entries(after) == {
+        "s": ("active", LIVE, [0, 1, 4, 5, 6, 7]),
+        "s~live.3": ("cold", LIVE, [3]),
+        "s~live.2": ("cold", LIVE, [2]),
+    }
+
+
+@settings(max_examples=50, deadline=None)
+@given(histories(), st.sets(st.integers(0, GROUPS - 1)))
+def test_no_row_comes_or_goes_with_a_switch_of_some_groups(history: list[Update], chosen: set[int]) -> None:
+    found = apply_all(history, EMPTY)
+    after = apply(switch(*STATES, within=union_ranges((group, group + 1) for group in chosen)), found)
+    for group in range(GROUPS):
+        rows = [sum(entry.rows_by_group.get(group, 0) for entry in of.segments.values()) for of in (found, after)]
+        assert rows[0] == rows[1]
+        if group in chosen:
+            assert all(entry.active for entry in after.segments.values() if entry.rows_by_group.get(group))
 
 
 @settings(max_examples=100, deadline=None)

@@ -120,10 +120,17 @@ EXAMPLES: tuple[Update, ...] = (
         )
     ),
     SwitchPlan(
-        Track(PlanSpec(Join((Leaf("A"), Leaf("B"))), (JoinSpec(((1,), (0,))),)), "why", since_batch=3, asked="mjoin"),
-        (StateName("B@B.k#1"),),
-        (STATE,),
+        (replace(TRACK, since_batch=3, asked="mjoin"),),
+        ((StateName("B@B.k#1"), None),),
+        ((STATE, None),),
         (J1,),
+    ),
+    SwitchPlan(
+        (replace(TRACK, within=((0, 2), (5, 8))), replace(TRACK, within=((2, 5),))),
+        ((StateName("B@B.k#1"), ((2, 5),)),),
+        ((STATE, ((2, 5),)),),
+        (J1,),
+        within=((2, 5),),
     ),
     Rename({STATE: StateName("A@A.k#2")}, {J1: OperatorName("A*B#2")}),
     AddSegment(segment("n")),
@@ -344,8 +351,23 @@ def test_other_groups_replace_all_segments_and_what_is_known_of_groups() -> None
     assert (after.placement.groups, after.figures) == (5, {})
 
 
+def test_a_switch_of_before_shapes_could_differ_is_read() -> None:
+    told = update_to_json(SwitchPlan((TRACK,), (), (), (J1,)))
+    del told["tracks"], told["within"]
+    before = {**told, "track": TRACK.to_json(), "dropped": ["B@B.k#1"], "reopened": [STATE]}
+    found = update_from_json(before)
+    assert found == SwitchPlan((TRACK,), ((StateName("B@B.k#1"), None),), ((STATE, None),), (J1,))
+
+
+def test_a_cut_renumbers_the_groups_of_tracks() -> None:
+    tracks = (replace(TRACK, within=((0, 3),)), replace(TRACK, within=((3, GROUPS),)))
+    update = CutRange(Partitioning("k0"), 2, 5 << 60, (), {}, {})
+    after = apply(update, replace(EMPTY, tracks=tracks))
+    assert [track.within for track in after.tracks] == [((0, 4),), ((4, GROUPS + 1),)]
+
+
 def test_the_library_goes_with_the_query_that_it_is_of() -> None:
     kept = apply(SetLibrary(({"plan": "(A B)"},)), EMPTY)
-    switch = SwitchPlan(TRACK, (), (), ())
+    switch = SwitchPlan((TRACK,), (), (), ())
     assert apply(switch, kept).library == kept.library
     assert apply(replace(switch, query=QueryIdentity("SELECT 2", {}, "other")), kept).library == ()

@@ -12,6 +12,7 @@ from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policy import Policy
 from watersmeet.adapt.settings import MemorySettings
+from watersmeet.model.routing import Groups
 from watersmeet.optimize.reconsider import Planning
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.expiry import Watermarks
@@ -45,11 +46,26 @@ class Controller:
         return self.settings.watched
 
     def ask(
-        self, moment: Moment, manifest: Manifest, learned: Learned, watermarks_us: Watermarks, now_us: int = 0
+        self,
+        moment: Moment,
+        manifest: Manifest,
+        learned: Learned,
+        watermarks_us: Watermarks,
+        now_us: int = 0,
+        within: Groups | None = None,
     ) -> Effects:
-        """What to commit and to do now."""
+        """What to commit and to do now; of what these groups hold and owe alone, if any."""
         facts = Facts(
-            moment, self.plan, manifest, self.ledgers, learned, watermarks_us, self.settings, self.planning, now_us
+            moment,
+            self.plan,
+            manifest,
+            self.ledgers,
+            learned,
+            watermarks_us,
+            self.settings,
+            self.planning,
+            now_us,
+            within,
         )
         decisions: list[Decision] = []
         for policy in self.policies:
@@ -61,6 +77,6 @@ class Controller:
         """What comes of decisions, whoever made them."""
         return effects_of(settle(decisions), self.plan, manifest, self.ledgers, learned)
 
-    def owes(self, manifest: Manifest) -> bool:
-        """Whether any group owes results."""
-        return any(bool(ledger.owing.any()) for ledger in self.ledgers.at(manifest).values())
+    def owes(self, manifest: Manifest, within: Groups | None = None) -> bool:
+        """Whether any group owes results, of these if not of all."""
+        return any(ledger.owes(within) for ledger in self.ledgers.at(manifest).values())

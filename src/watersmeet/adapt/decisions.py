@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from watersmeet.model.ids import Generation, GroupKey, OperatorName, Partitioning, SegmentId, StateName
-from watersmeet.model.routing import GroupRange
+from watersmeet.model.routing import GroupRange, Groups
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,7 @@ class ChangePlan:
     reason: str
     figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by
     found_by: str = ""  # how the plan was come to, where nobody named it
+    within: Groups | None = None  # the groups that are to have it; None: all
 
 
 @dataclass(frozen=True)
@@ -210,6 +211,7 @@ class MigrationAbandoned:
     by: str
     before_batch: int
     reason: str
+    within: Groups | None = None
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from watersmeet.adapt.decisions import (
 from watersmeet.adapt.policies.scale.seconds import SERIES
 from watersmeet.model.ids import LIVE, GroupKey, OperatorName, Partitioning
 from watersmeet.model.placement import Placement
-from watersmeet.model.routing import GroupRange, subtract_ranges, union_ranges
+from watersmeet.model.routing import GroupRange, intersect_ranges, subtract_ranges, union_ranges
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.ledger import Ledgers, as_ranges
 from watersmeet.state.manifest import Learned, Manifest
@@ -133,6 +133,8 @@ def effects_of(
     placement = manifest.placement
     for decision in decisions:
         match decision:
+            case MergeGroup(operator, group) if not plan.has_group(operator, group):
+                pass  # where shapes differ, the group is one of another operator
             case Rescale(slots=slots):
                 placement = placement.rescale(slots)
                 learned = _rescaled(learned, decision)
@@ -159,8 +161,11 @@ def effects_of(
                 merges.append((operator, group))
                 if decision.with_live:
                     closing.append((operator, group))
-            case MergeGenerations():
-                partial_merges.append(decision)
+            case MergeGenerations(operator, within=within):
+                if (own := plan.within[operator]) is not None:
+                    within = intersect_ranges(within, own)
+                if within:
+                    partial_merges.append(replace(decision, within=within))
             case UniteParts():
                 unites.append(decision)
             case ExpectResults(operator, results):

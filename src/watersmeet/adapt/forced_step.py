@@ -10,7 +10,7 @@ from typing import Any
 from watersmeet.adapt.policies.migrate import AUTO, BY, find_road
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.ids import Label
-from watersmeet.model.routing import GroupRange
+from watersmeet.model.routing import GroupRange, Groups, union_ranges
 
 LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
 # Some groups of an operator or of a partitioning, None for all of them, and the slot that they go to, as in J1:17->1,
@@ -19,7 +19,8 @@ LabelledMove = tuple[Label, GroupRange | None, int]
 # A group, the slots that it is spread over, and the input that is dealt, as in J1:17->0,1 dealing A.
 LabelledSpread = tuple[Label, int, tuple[int, ...], str]
 _PLACED = ("slots", "move", "spread", "draw_together")
-STEP_KEYS = ("at_batch", "cut", "plan", "by", *_PLACED, "spill", "spill_share", "merge")
+STEP_KEYS = ("at_batch", "cut", "plan", "by", "groups", *_PLACED, "spill", "spill_share", "merge")
+OF_THE_PLAN = ("by", "groups")  # that say more of "plan", and nothing without it
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class ForcedStep:
     move: tuple[LabelledMove, ...] = ()
     spread: tuple[LabelledSpread, ...] = ()
     draw_together: tuple[LabelledGroup, ...] = ()
+    groups: Groups | None = None  # that are to have that plan; None: all
 
     @property
     def named(self) -> tuple[LabelledGroup, ...]:
@@ -69,16 +71,19 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
     share = data.get("spill_share")
     if share is not None and (isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1):
         raise JobError(f'"spill_share" in [[adapt.force]] is {share!r}', detail="It is a share: above 0, at most 1.")
-    if not data.keys() - {"at_batch", "by"}:
+    if not data.keys() - {"at_batch", *OF_THE_PLAN}:
+        forcing = [key for key in STEP_KEYS if key not in ("at_batch", *OF_THE_PLAN)]
         raise JobError(
             f"the entry of [[adapt.force]] for batch {batch} forces nothing",
-            hint=f"Give it one or more of {', '.join(key for key in STEP_KEYS if key not in ('at_batch', 'by'))}.",
+            hint=f"Give it one or more of {', '.join(forcing)}.",
         )
     plan, by = data.get("plan"), data.get("by", AUTO)
     if plan is not None and not isinstance(plan, str):
         raise JobError(f'"plan" in [[adapt.force]] is {plan!r}', detail='It is text such as "((A B) C)" or "mjoin".')
     if plan is None and "by" in data:
         raise JobError('"by" in [[adapt.force]] goes with "plan"', detail="It says how that plan is come to.")
+    if plan is None and "groups" in data:
+        raise JobError('"groups" in [[adapt.force]] goes with "plan"', detail="They are those that get that plan.")
     if not isinstance(by, str):
         raise JobError(f'"by" in [[adapt.force]] is {by!r}', detail=f"It is one of {', '.join(BY)}.")
     find_road(by)
@@ -97,7 +102,26 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
         _moves(data.get("move", [])),
         _spreads(data.get("spread", [])),
         _groups(data.get("draw_together", []), "draw_together"),
+        parse_groups(data["groups"], '"groups" in [[adapt.force]]') if "groups" in data else None,
     )
+
+
+def parse_groups(value: Any, where: str) -> Groups:
+    """Groups as people write them.
+
+    >>> parse_groups("0-99, 120", "groups")
+    ((0, 100), (120, 121))
+    """
+    words = value.split(",") if isinstance(value, str) else []
+    found = [re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", word) for word in words]
+    ranges = [(int(match[1]), int(match[2] or match[1]) + 1) for match in found if match is not None]
+    if not found or None in found or any(low >= high for low, high in ranges):
+        raise JobError(
+            f"{where} is {value!r}",
+            detail="It is text with numbers of groups, the first of which is 0, or ranges of them.",
+            hint='For example "0-99" or "3, 7, 20-24".',
+        )
+    return union_ranges(ranges)
 
 
 def _groups(values: Any, key: str) -> tuple[LabelledGroup, ...]:

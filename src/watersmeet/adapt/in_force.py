@@ -8,6 +8,7 @@ from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.adapt.policies.merge_passed import MergePassed
 from watersmeet.adapt.policies.merge_tiers import MergeTiers
 from watersmeet.adapt.policies.merge_worthwhile import MergeWorthwhile
+from watersmeet.adapt.policies.replan_by_slot import ReplanBySlot
 from watersmeet.adapt.policies.replan_worthwhile import ReplanWorthwhile
 from watersmeet.adapt.policies.scale_slots import ScaleSlots
 from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
@@ -20,7 +21,11 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
     """What a run with these settings asks, in this order."""
     replanning: tuple[Policy, ...] = ()
     if settings.replan.trigger != OFF:
-        replanning = (ReplanWorthwhile(settings.replan, settings.budget_bytes),)
+        replanning = (
+            ReplanBySlot(settings.replan)
+            if settings.replan.is_by_slot
+            else ReplanWorthwhile(settings.replan, settings.budget_bytes),
+        )
     merging: tuple[Policy, ...] = ()
     if settings.merge != OFF and settings.watched:
         merging = (

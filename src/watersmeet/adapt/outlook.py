@@ -17,10 +17,12 @@ from watersmeet.adapt.view import MemoryView
 from watersmeet.errors import InternalError
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.placement import Placement
+from watersmeet.model.routing import Groups
 from watersmeet.model.statistics import Measured
 from watersmeet.model.streams import Range
 from watersmeet.optimize.cost import PlannedTree
 from watersmeet.optimize.reconsider import (
+    Comparison,
     Planning,
     Reconsidering,
     figures_of,
@@ -31,10 +33,11 @@ from watersmeet.optimize.reconsider import (
 )
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.by_slot import cold_bytes_by_slot, grouped_bytes_by_slot
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
-from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.manifest import Learned, Manifest, Track
 
 
 class Moment(Enum):
@@ -67,6 +70,7 @@ class Facts:
     settings: MemorySettings
     planning: Planning = Planning()  # noqa: RUF009 - frozen
     now_us: int = 0  # since 1970, by the clock of the run
+    within: Groups | None = None  # what groups hold and owe is shown of these alone, if any
 
     @cached_property
     def reconsidering(self) -> Reconsidering:
@@ -105,6 +109,7 @@ class Facts:
             settings.smoothing,
             learned.batch_seconds,
             self.horizons_us,
+            self.within,
         )
 
 
@@ -151,7 +156,7 @@ class Outlook:
     @property
     def owes(self) -> bool:
         """Whether any group has two generations or more, the live one among them."""
-        return any(bool(ledger.owing.any()) for ledger in self._ledgers.values())
+        return any(ledger.owes(self.facts.within) for ledger in self._ledgers.values())
 
     @property
     def has_mergeable(self) -> bool:
@@ -222,6 +227,17 @@ class Outlook:
         else:
             found = search_quickly(facts.reconsidering, facts.graph, facts.standing, effort)
         return found, clock() - started
+
+    def compare(self, spec: PlanSpec, measured: Measured) -> Comparison:
+        """A plan beside the best one, by what was measured somewhere."""
+        self._check(Signal.PLANS)
+        asked = Reconsidering(self.plan.query, spec, measured, self.facts.planning)
+        return Comparison(price_standing(asked, asked.graph()), search_fully(asked))
+
+    @property
+    def shapes(self) -> tuple[Track, ...]:
+        """The tracks that answer, each for its groups."""
+        return self.facts.manifest.shapes
 
     @property
     def library(self) -> tuple[Mapping[str, Any], ...]:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
 from watersmeet.adapt.policies.migrate import AUTO, find_road
+from watersmeet.adapt.policies.migrate.balancing import BALANCE_BY
 from watersmeet.adapt.policies.spill import SPILL_POLICIES, find_spill_policy
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.smoothing import SMOOTHINGS, find_smoothing
@@ -19,6 +20,8 @@ MERGE_POLICIES = ("state-manager", OFF)
 BALANCE = (AUTO, OFF, *(name for name, _ in BALANCE_POLICIES))
 BALANCE_WITHIN_LIMITS = "lazy-disk"  # what "auto" is where memory is limited
 SCALE = (OFF, "seconds")
+BY_QUERY, BY_SLOT = "query", "slot"
+REPLAN_SCOPES = (BY_QUERY, BY_SLOT)
 REPLAN = (AUTO, OFF, "data-driven", "memory-driven", "refined")
 DEFAULT_POLICY = SPILL_POLICIES[0][0]
 # Shares of the active state that one spill takes, as the papers have them.
@@ -35,6 +38,7 @@ class ReplanSettings:
     threshold: float = 0.2  # by which figures must have changed
     by: str = AUTO
     quota: float = 0.02  # of the time between two looks, that a search for a plan may take; 0: none is made
+    scope: str = BY_QUERY  # what gets another plan: all groups together, or those of each slot by what it has measured
 
     def __post_init__(self) -> None:
         if self.trigger not in REPLAN:
@@ -42,6 +46,12 @@ class ReplanSettings:
                 f'unknown replan "{self.trigger}"',
                 detail=f"There are {', '.join(REPLAN)}.",
                 hint=did_you_mean(self.trigger, REPLAN),
+            )
+        if self.scope not in REPLAN_SCOPES:
+            raise JobError(
+                f'unknown replan_scope "{self.scope}"',
+                detail=f"There are {', '.join(REPLAN_SCOPES)}.",
+                hint=did_you_mean(self.scope, REPLAN_SCOPES),
             )
         find_road(self.by)
         if self.every < 1:
@@ -53,6 +63,10 @@ class ReplanSettings:
                 f'"replan_quota" is {self.quota:g}',
                 detail="It is a share of the time between two looks: from 0 to 1.",
             )
+
+    @property
+    def is_by_slot(self) -> bool:
+        return self.trigger != OFF and self.scope == BY_SLOT
 
     def for_plan(self, plan: str) -> ReplanSettings:
         """With `AUTO` made out: who leaves the choice of a plan to us leaves it to us later on as well.
@@ -76,6 +90,7 @@ class BalanceSettings:
     span: timedelta = timedelta(0)  # the least time from one move to the next
     least_bytes: int | None = None  # that a slot must hold before memory is levelled; None: the policy's own
     rates: float = 2.0  # times the results a group of another slot, from which on `active-disk` makes that one spill
+    by: str = AUTO  # the way to a plan for some groups alone
 
     def __post_init__(self) -> None:
         if self.policy not in BALANCE:
@@ -98,6 +113,12 @@ class BalanceSettings:
             raise JobError(
                 f'"balance_rates" is {self.rates:g}',
                 detail="It is how many times the results of another slot's groups: a number from 1.",
+            )
+        if self.by not in BALANCE_BY:
+            raise JobError(
+                f'unknown balance_by "{self.by}"',
+                detail=f"There are {', '.join(BALANCE_BY)}.",
+                hint=did_you_mean(self.by, BALANCE_BY),
             )
         if not all(0 < weight < math.inf for weight in self.weights):
             given = ", ".join(f"{weight:g}" for weight in self.weights)

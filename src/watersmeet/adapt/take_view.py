@@ -9,6 +9,7 @@ import numpy as np
 from watersmeet.adapt.view import ColdView, GroupView, MemoryView, OperatorView
 from watersmeet.model.group_figures import Floats, GroupFigures
 from watersmeet.model.ids import LIVE, OperatorName
+from watersmeet.model.routing import Groups, expand_ranges, has_group
 from watersmeet.model.smoothing import Smoothing, find_smoothing
 from watersmeet.plan.physical import FromOperator, Node, PhysicalPlan, State
 from watersmeet.plan.tree import joins_of
@@ -29,13 +30,17 @@ def view_memory(
     smoothing: str,
     seconds: float,
     horizons_us: Horizons | None = None,
+    within: Groups | None = None,
 ) -> MemoryView:
-    """Sizes from the segments, earnings from the figures; a batch takes `seconds`."""
+    """Sizes from the segments, earnings from the figures; a batch takes `seconds`. Of groups `within`, if any."""
     method = find_smoothing(smoothing)
     known = ledgers.at(manifest)
     groups = [view for node in plan.operators.values() for view in _live_groups(node, manifest, known, method)]
     passed = horizons_us or {}
     cold = [view for node in plan.operators.values() for view in _cold_groups(node, manifest, known, passed)]
+    if within is not None:
+        groups = [view for view in groups if has_group(within, view.group)]
+        cold = [view for view in cold if has_group(within, view.group)]
     return MemoryView(
         batch=max(0, manifest.last_batch),
         budget_bytes=budget_bytes,
@@ -55,13 +60,21 @@ def _operators(plan: PhysicalPlan, manifest: Manifest) -> Iterator[OperatorView]
     for node in plan.operators.values():
         yield OperatorView(
             id=node.name,
-            depth=sum(node.aliases < join.aliases for join in joins_of(plan.spec.tree)),
+            depth=sum(node.aliases < above for above in _joins_beside(plan, node)),
             level=level[node.name],
             inputs=tuple(e.source.name if isinstance(e.source, FromOperator) else e.source.alias for e in node.inputs),
             row_bytes=tuple(_row_bytes(manifest, entry.state) for entry in node.inputs),
             spillable=True,
             label=node.label,
         )
+
+
+def _joins_beside(plan: PhysicalPlan, node: Node) -> list[frozenset[str]]:
+    """What the joins of a shape that has this one are over."""
+    for stage in plan.stages:
+        if stage.within is not None and node in stage.operators:
+            return [join.aliases for join in stage.operators]
+    return [join.aliases for join in joins_of(plan.spec.tree)]
 
 
 def _row_bytes(manifest: Manifest, state: State) -> float:
@@ -77,10 +90,12 @@ def _live_groups(
     routing = manifest.placement.of(node.partitioning)
     total = routing.groups
     figures = manifest.figures.get(node.name) or GroupFigures.nothing(len(node.inputs), total)
-    held = [manifest.segments.active(state).by_group(total) for state in node.states]
+    within = ledgers[node.name].within
+    held = [manifest.segments.active(state).by_group(total, within) for state in node.states]
     rows = np.stack([entry.rows for entry in held])
     size = np.stack([entry.bytes for entry in held])
     keys = ledgers[node.name].keys.distinct
+    own = np.array(expand_ranges(((0, total),) if within is None else within), dtype=np.int64)
 
     def recent(kept: tuple[Floats, ...]) -> Floats:
         return np.asarray(method.value(kept)) if kept else np.zeros(total)
@@ -90,7 +105,8 @@ def _live_groups(
     # What rows earned that have gone says nothing of those that are there.
     there = rows.sum(axis=0)
     share = np.minimum(1.0, np.divide(there, figures.came, out=np.ones(total), where=figures.came > 0))
-    for group in np.flatnonzero(rows.any(axis=0) | arrivals.any(axis=0) | (local > 0)).tolist():
+    shown = rows.any(axis=0) | arrivals.any(axis=0) | (local > 0)
+    for group in own[shown[own]].tolist():
         yield GroupView(
             operator=node.name,
             group=group,
@@ -114,7 +130,8 @@ def _cold_groups(
     ledger = ledgers[node.name]
     if not ledger.closed:
         return
-    cooled = [manifest.segments.cold(state).get(LIVE, EMPTY).by_group(ledger.groups) for state in node.states]
+    live = [manifest.segments.cold(state).get(LIVE, EMPTY) for state in node.states]
+    cooled = [bucket.by_group(ledger.groups, ledger.within) for bucket in live]
     cooled_rows = np.stack([entry.rows for entry in cooled])
     cooled_bytes = sum((entry.bytes for entry in cooled), np.zeros(ledger.groups))
     until = horizons_us.get(node.name)

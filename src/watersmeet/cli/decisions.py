@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from watersmeet.model.routing import groups_text
+
 # Told wherever there is room for a line.
 OF_THE_PLAN = (
     "BeginMigration",
@@ -53,16 +55,26 @@ def decision_text(decision: Mapping[str, Any]) -> str:
         case "CannotForce":
             return f"cannot be forced: {reason}"
         case "BeginMigration":
-            return f"plan is being changed to {decision['plan']} by {decision['by']}: {reason}"
+            return f"plan{_groups(decision)} is being changed to {decision['plan']} by {decision['by']}: {reason}"
         case "ChangePlan":
-            return f"plan changed to {decision['plan']} by {decision['by']}: {reason}{_figures(decision)}"
+            changed = f"plan{_groups(decision)} changed to {decision['plan']} by {decision['by']}"
+            return f"{changed}: {reason}{_figures(decision)}"
         case "ReviewPlan":
             return f"plan {decision['plan']} as it turned out: {reason}"
         case "MigrationAbandoned":
-            return f"plan not changed to {decision['plan']} by {decision['by']}: {reason}"
+            return f"plan{_groups(decision)} not changed to {decision['plan']} by {decision['by']}: {reason}"
         case "plan":
             return f"plan {decision['plan']}: {reason}"
     return f"{decision['decision']}: {reason}"
+
+
+def _groups(change: Mapping[str, Any]) -> str:
+    """The groups that a change of the plan is for, if not for all.
+
+    >>> _groups({"within": [[0, 10]]}), _groups({"within": None})
+    (' of groups 0-9', '')
+    """
+    return f" of groups {groups_text(change['within'])}" if change.get("within") else ""
 
 
 def _moves(moves: Sequence[tuple[str, int, int]]) -> str:

@@ -17,7 +17,7 @@ from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import graph_of
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.runtime.foreseeing import Foreseen, foresee
-from watersmeet.runtime.opening import placement_ahead, plan_ahead, settings_of
+from watersmeet.runtime.opening import placement_ahead, plan_ahead, settings_of, with_shapes
 from watersmeet.state.folders import CheckpointFolders
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def explain(args: argparse.Namespace) -> int:
         return _explain_against(args, foresee(query, settings_of(job), CheckpointFolders(args.against)))
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint)
     spec, chosen = plan_ahead(query, settings_of(job), folders, tell)
-    plan = lay_out_spec(query, spec)
+    plan = with_shapes(query, spec, folders)
     placement = placement_ahead(query, settings_of(job), folders, spec, chosen)
     told = plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured, placement
     if args.json:
@@ -62,7 +62,7 @@ def explain(args: argparse.Namespace) -> int:
     elif args.svg is not None:
         graph = graph_of(query, chosen.statistics)
         source = estimate_source(graph, chosen.statistics)
-        picture = draw_plan(plan, flows(chosen.tree, graph), chosen.reason, source)
+        picture = draw_plan(lay_out_spec(query, spec), flows(chosen.tree, graph), chosen.reason, source)
         if args.svg == STDOUT:
             print(picture, end="")
         else:

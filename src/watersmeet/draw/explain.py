@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
-from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, all_joins, nodes_json
+from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, all_joins, nodes_json, shown_joins
 from watersmeet.draw.places import place_lines, places_json
 from watersmeet.draw.words import (
     counted,
@@ -31,6 +31,7 @@ from watersmeet.draw.words import (
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import count_text
+from watersmeet.model.routing import groups_text
 from watersmeet.model.statistics import Measured
 from watersmeet.optimize.cost import price_text
 from watersmeet.plan.physical import FromInput, PhysicalPlan, Stage, State
@@ -63,11 +64,13 @@ def explain_text(
     """
     stages = counted(len(plan.stages), "stage")
     exchanges = counted(sum(len(stage.exchanges) for stage in plan.stages), "exchange")
-    lines = [f"plan {plan.tree}: {stages}, {exchanges}", f"why: {reason}", ""]
-    out = io.StringIO()
-    # Wide, so that nothing is folded: a terminal folds long lines itself.
-    Console(file=out, width=10_000, color_system=None).print(_TextTree(plan, sizes or {}, all_joins(plan)).draw())
-    lines += [line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")]
+    lines = [f"plan {plan.tree}: {stages}, {exchanges}", f"why: {reason}"]
+    if len(plan.shapes) == 1:
+        lines += ["", *_tree_lines(plan, sizes or {}, all_joins(plan))]
+    else:
+        for (tree, within), stage in zip(plan.shapes, plan.stages, strict=True):
+            joins = {join.name: join for join in shown_joins(stage, plan)}
+            lines += ["", f"groups {groups_text(within or ())} run {tree}:", *_tree_lines(plan, sizes or {}, joins)]
     if placement is not None:
         lines += ["", f"where ({counted(placement.slots, 'slot')}):"]
         lines += [f"  {line}" for line in place_lines(plan, placement)]
@@ -82,6 +85,13 @@ def explain_text(
         lines += ["", "measured (of event time; recent batches weigh more):"]
         lines += [f"  {line}" for line in measured_lines(measured)]
     return "\n".join(lines) + "\n"
+
+
+def _tree_lines(plan: PhysicalPlan, sizes: Sizes, joins: dict[OperatorName, ShownJoin]) -> list[str]:
+    out = io.StringIO()
+    # Wide, so that nothing is folded: a terminal folds long lines itself.
+    Console(file=out, width=10_000, color_system=None).print(_TextTree(plan, sizes, joins).draw())
+    return [line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")]
 
 
 def measured_lines(measured: Measured) -> list[str]:
@@ -213,6 +223,7 @@ def _stage_json(plan: PhysicalPlan, stage: Stage, sizes: Sizes) -> dict[str, Any
     return {
         "stage": stage.index,
         "wave": stage.wave,
+        **({} if stage.within is None else {"groups": groups_text(stage.within)}),
         "nodes": nodes_json(stage, plan, sizes),
         "exchanges": [
             {

@@ -27,7 +27,7 @@ from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import Int64Array, concat, hashes, rows_between, sort_by_hash, take
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.expressions import Expr
-from watersmeet.model.routing import Routing, subtract_ranges
+from watersmeet.model.routing import Groups, Routing, subtract_ranges
 from watersmeet.model.spread import Share
 from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
 
@@ -154,16 +154,21 @@ def keyed(
 
 
 def cut(
-    batch: pa.RecordBatch, routing: Routing, shares: Sequence[Share] = (), aliases: Collection[str] = ()
+    batch: pa.RecordBatch,
+    routing: Routing,
+    shares: Sequence[Share] = (),
+    aliases: Collection[str] = (),
+    within: Groups | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a sorted batch that go to each slot, in order: as slices, or as one copy where these are many.
 
-    Rows over these inputs that go to slots by `shares` come last.
+    Rows over these inputs that go to slots by `shares` come last. With `within`, the rows of these groups alone, and
+    shares are of none other.
     """
     spread = tuple((share.group, share.group + 1) for share in shares)
     found: dict[int, list[pa.RecordBatch]] = {}
     values = hashes(batch)
-    for slot, groups in routing.pieces:
+    for slot, groups in routing.pieces if within is None else routing.pieces_within(within):
         for stretch in subtract_ranges((groups,), spread) if spread else (groups,):
             start, end = rows_between(values, *routing.hash_range(stretch))
             if start < end:

@@ -14,6 +14,7 @@ from watersmeet.errors import InternalError
 from watersmeet.model.bounds import Bounds
 
 GroupRange = tuple[int, int]  # first group, and the one after the last
+Groups = tuple[GroupRange, ...]
 
 
 def union_ranges(ranges: Iterable[GroupRange]) -> tuple[GroupRange, ...]:
@@ -154,5 +155,28 @@ class Routing:
                 result.append((slot, (group, group + 1)))
         return tuple(result)
 
+    def pieces_within(self, groups: Groups) -> tuple[tuple[int, GroupRange], ...]:
+        """The same of some groups alone.
+
+        >>> Routing(2, (0, 0, 1), Bounds(3)).pieces_within(((1, 3),))
+        ((0, (1, 2)), (1, (2, 3)))
+        """
+        return _pieces_within(self.pieces, groups)
+
     def owned_by(self, slot: int) -> tuple[GroupRange, ...]:
         return tuple(groups for owner, groups in self.pieces if owner == slot)
+
+
+@lru_cache(maxsize=1_000)
+def _pieces_within(pieces: tuple[tuple[int, GroupRange], ...], groups: Groups) -> tuple[tuple[int, GroupRange], ...]:
+    """For every batch the same, as long as no group is moved."""
+    return tuple((slot, part) for slot, piece in pieces for part in intersect_ranges((piece,), groups))
+
+
+def groups_text(groups: Iterable[GroupRange]) -> str:
+    """Groups as people write them.
+
+    >>> groups_text([(0, 100), (120, 121)])
+    '0-99, 120'
+    """
+    return ", ".join(str(low) if high == low + 1 else f"{low}-{high - 1}" for low, high in groups)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.model.ids import Label
+from watersmeet.model.ids import Label, Partitioning
+from watersmeet.model.routing import Groups, has_group
 from watersmeet.plan.physical import Exchange, Feed, Node, State
 
 
@@ -15,6 +16,7 @@ class FragmentStage:
     keys: tuple[str, ...]
     nodes: tuple[Node, ...]  # children before parents; the last one is the root of the stage
     exchanges: tuple[Exchange, ...]
+    within: Groups | None = None
 
     @property
     def root(self) -> Node:
@@ -23,6 +25,14 @@ class FragmentStage:
     @property
     def title(self) -> Label:
         return self.root.label
+
+    @property
+    def partitioning(self) -> Partitioning:
+        return self.root.partitioning
+
+    def has_group(self, group: int) -> bool:
+        """Whether it is for this group."""
+        return self.within is None or has_group(self.within, group)
 
     @property
     def states(self) -> tuple[State, ...]:

@@ -83,6 +83,10 @@ class HopStage:
         return tuple(exchange for probe in self.probes for exchange in probe.exchanges)
 
     @property
+    def within(self) -> None:
+        return None  # groups of a join whose inputs share no key have one shape
+
+    @property
     def states(self) -> tuple[State, ...]:
         return tuple(insert.state for insert in self.inserts)
 

@@ -34,6 +34,7 @@ import pyarrow as pa
 
 from watersmeet.model.expressions import Column, Expr, columns_of
 from watersmeet.model.ids import Alias, Label, OperatorName, Partitioning, StateName
+from watersmeet.model.routing import Groups, has_group, union_ranges
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 
@@ -202,6 +203,10 @@ class Stage(Protocol):
         """What it meets new rows with; the states that exchanges look ahead at are among them."""
 
     @property
+    def within(self) -> Groups | None:
+        """The groups of its partitioning that it is for, where others have another shape; None: all."""
+
+    @property
     def ports(self) -> Mapping[int, State]:
         """What arrives at each port."""
 
@@ -233,12 +238,15 @@ class LeafPort:
     computed: tuple[tuple[str, Expr], ...]  # key terms that are not plain columns, and that no raised filter is passed
     state: State
     raised: tuple[RaisedFilter, ...] = ()  # filters that stand above a join
+    within: Groups | None = None  # those of its stage
 
 
 @dataclass(frozen=True)
 class PhysicalPlan:
+    """Of one spec; or of several, each for some groups, where all inputs share a key (`layout/shapes.py`)."""
+
     query: Query
-    spec: PlanSpec
+    spec: PlanSpec  # the first, where there are several
     stages: tuple[Stage, ...]
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]  # the stage that each port belongs to
@@ -246,6 +254,13 @@ class PhysicalPlan:
     @property
     def tree(self) -> str:
         return str(self.spec.tree)
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[str, Groups | None], ...]:
+        """The trees that groups run, and which; one tree for all of them, unless shapes differ."""
+        if all(stage.within is None for stage in self.stages):
+            return ((self.tree, None),)
+        return tuple((stage.operators[-1].tree, stage.within) for stage in self.stages)
 
     @cached_property
     def waves(self) -> tuple[tuple[Stage, ...], ...]:
@@ -260,12 +275,36 @@ class PhysicalPlan:
     @cached_property
     def operators(self) -> dict[OperatorName, Node]:
         """The joins whose groups can be spilled, each after those that feed it. Routed joins are not among them."""
-        return {node.name: node for stage in self.stages for node in stage.operators}
+        found: dict[OperatorName, Node] = {}
+        for stage in self.stages:
+            for node in stage.operators:
+                found.setdefault(node.name, node)  # several shapes may have it
+        return found
 
     @cached_property
-    def operator_of(self) -> dict[StateName, OperatorName]:
-        """For each state of such a join, the join."""
-        return {entry.state.name: node.name for node in self.operators.values() for entry in node.inputs}
+    def operators_of(self) -> dict[StateName, tuple[OperatorName, ...]]:
+        """For each state of such a join, the join; several where shapes differ, each with groups of its own."""
+        found: dict[StateName, tuple[OperatorName, ...]] = {}
+        for node in self.operators.values():
+            for state in node.states:
+                found[state] = (*found.get(state, ()), node.name)
+        return found
+
+    @cached_property
+    def within(self) -> dict[OperatorName, Groups | None]:
+        """The groups that each of these joins has: those of the shapes that it is in. None: all."""
+        found: dict[OperatorName, Groups | None] = {}
+        for stage in self.stages:
+            for node in stage.operators:
+                held = found.get(node.name, ())
+                every = held is None or stage.within is None
+                found[node.name] = None if every else union_ranges((*(held or ()), *(stage.within or ())))
+        return found
+
+    def has_group(self, operator: OperatorName, group: int) -> bool:
+        """Whether a group, which its partitioning has, is one of a join."""
+        within = self.within[operator]
+        return within is None or has_group(within, group)
 
     @cached_property
     def labels(self) -> dict[Label, OperatorName]:
@@ -301,7 +340,9 @@ class PhysicalPlan:
             everything = {alias for state in states for alias in state.aliases}
             for state in states:
                 others = everything - set(state.aliases)
-                result[state.name] = tuple(name for name, node in self.operators.items() if node.aliases <= others)
+                feeding = (name for name, node in self.operators.items() if node.aliases <= others)
+                # Of several shapes that have the state, all: to keep rows for longer than one of them needs is exact.
+                result[state.name] = tuple(dict.fromkeys((*result.get(state.name, ()), *feeding)))
         return result
 
     @cached_property

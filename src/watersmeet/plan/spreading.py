@@ -25,7 +25,8 @@ def spread_stages(plan: PhysicalPlan, placement: Placement, without: Mapping[Par
     for stage in plan.stages if placement.spreads else ():
         if isinstance(stage, FragmentStage):
             name, left_out = stage.root.partitioning, without.get(stage.root.partitioning, ())
-            shares = [share for share in placement.shares(name) if share.group not in left_out]
+            here = [share for share in placement.shares(name) if stage.has_group(share.group)]
+            shares = [share for share in here if share.group not in left_out]
             if mine := tuple(share for share in shares if share.deals(stage.root.aliases)):
                 found[stage.index] = mine
     return found

@@ -53,6 +53,7 @@ def commit_batch(
         round=context.round,
         rows_ahead=sum(report.ahead for report in streams),
     )
+    measured = _measured(context.manifest, streams, tasks)
     updates: list[Update] = [
         *pending,
         *(_advance(report) for report in streams),
@@ -64,8 +65,8 @@ def commit_batch(
             tuple(sorted(name for report in streams for name in report.late_files)),
             {name: found for sums in _sums(streams, tasks) for name, found in sums.items()},
         ),
-        ObserveBatch(_measured(context.manifest, streams, tasks)),
-        Learn(_with_slots(_with_results(learned, record), context, tasks)),
+        ObserveBatch(measured),
+        Learn(_with_slots(_with_results(learned, record), context, tasks, measured)),
     ]
     if context.watched and context.new_rows:
         updates.append(ObserveGroups(context.batch, smoothing, _seen(context, tasks)))
@@ -110,10 +111,7 @@ def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequen
     known = [time for progress in manifest.streams.values() if (time := progress.newest_read_us) is not None]
     begin = max(known) if known else min((r.oldest_us for r in streams if r.oldest_us is not None), default=None)
     end = max((report.newest_us for report in streams if report.newest_us is not None), default=None)
-    rows: dict[str, float] = {}
-    for task in tasks:
-        for alias, count in task.rows.items():
-            rows[alias] = rows.get(alias, 0.0) + count
+    rows = _rows(tasks)
     seconds = max(0, end - begin) / 1e6 if begin is not None and end is not None else 0.0
     asked = [entry for report in streams for entry in report.filters]
     asked += [entry for task in tasks for entry in task.filters]
@@ -126,6 +124,15 @@ def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequen
     return batch
 
 
+def _rows(tasks: Sequence[TaskReport]) -> dict[str, float]:
+    """That entered, by query input."""
+    rows: dict[str, float] = {}
+    for task in tasks:
+        for alias, count in task.rows.items():
+            rows[alias] = rows.get(alias, 0.0) + count
+    return rows
+
+
 def _with_results(learned: Learned, record: BatchRecord) -> Learned:
     """See how many of the results expected of merges came."""
     if learned.expected is None or not record.round:
@@ -135,11 +142,26 @@ def _with_results(learned: Learned, record: BatchRecord) -> Learned:
     return replace(learned, come_true={**learned.come_true, operator: ratio}, expected=None)
 
 
-def _with_slots(learned: Learned, context: BatchContext, tasks: Sequence[TaskReport]) -> Learned:
+def _with_slots(learned: Learned, context: BatchContext, tasks: Sequence[TaskReport], batch: Measured) -> Learned:
     """Of batches: what a round of merges takes says nothing of the next one."""
     if not context.new_rows:
         return learned
-    return replace(learned, slots=follow(learned.slots, slots_of(tasks, context.placement.slots)))
+    learned = replace(learned, slots=follow(learned.slots, slots_of(tasks, context.placement.slots)))
+    return replace(learned, by_slot=_by_slot(learned.by_slot, batch.seconds, tasks, context) if context.by_slot else ())
+
+
+def _by_slot(
+    before: tuple[Measured, ...], seconds: float, tasks: Sequence[TaskReport], context: BatchContext
+) -> tuple[Measured, ...]:
+    """What each slot has measured of its own rows, after a batch of so many seconds."""
+    slots = context.placement.slots
+    known = before if len(before) == slots else (Measured(),) * slots
+    found = []
+    for slot, measured in enumerate(known):
+        own = [task for task in tasks if task.slot == slot]
+        pairs = add_pairs(pair for task in own for pair in task.own_pairs)
+        found.append(measured.then(Measured(seconds, _rows(own), pairs)))
+    return tuple(found)
 
 
 def slots_of(tasks: Sequence[TaskReport], slots: int) -> Slots:

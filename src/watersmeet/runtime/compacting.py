@@ -16,7 +16,6 @@ from watersmeet.adapt.decisions import UniteParts, Work
 from watersmeet.errors import CheckpointError
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.segments import Segment
-from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.checkpoint import Checkpoint, this_run
 from watersmeet.runtime.clock import utc_us
@@ -29,6 +28,7 @@ from watersmeet.state.ledger import Ledgers
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_files import FileSegments, file_name
+from watersmeet.state.shapes import plan_of
 from watersmeet.state.table import AtVersion, FileTable
 from watersmeet.state.updates import AddSegment, ReleaseGroups, Update
 
@@ -65,7 +65,7 @@ def compact(folders: CheckpointFolders) -> Compacted:
         table = FileTable.open(folders.state, utc_us)
         if table is None:
             raise CheckpointError(f'folder "{folders.home.path()}" holds no state')
-        plan = lay_out_spec(query_of(table.manifest.query), table.manifest.answering.spec)
+        plan = plan_of(query_of(table.manifest.query), table.manifest)
         files = len(folders.segments.names())
         table = table.claim(replace(this_run(), waiting=table.manifest.holder.waiting))
         segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)

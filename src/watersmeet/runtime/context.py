@@ -6,7 +6,7 @@ reads. A task reads its context and files, and writes new files. It changes noth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,9 +18,9 @@ from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import UNITED, Generation, OperatorName, Partitioning, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.routing import GroupRange, expand_ranges, union_ranges
+from watersmeet.model.routing import GroupRange, Groups, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
-from watersmeet.plan.physical import Exchange, LeafPort, PhysicalPlan, Stage, State
+from watersmeet.plan.physical import Exchange, LeafPort, Node, PhysicalPlan, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.plan.spreading import Shares, spread_stages
 from watersmeet.state.expiry import Watermarks, horizon_us
@@ -68,7 +68,7 @@ class SourceContext:
     def cut(self, rows: pa.RecordBatch, leaf: LeafPort) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of an input that go to each slot."""
         state, shares = leaf.state, self.shares.get(self.port_stage[leaf.port], ()) if self.shares else ()
-        return cut(rows, self.placement.of(state.partitioning), shares, state.aliases)
+        return cut(rows, self.placement.of(state.partitioning), shares, state.aliases, leaf.within)
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,8 @@ class StageContext:
     query: Query | None = None  # for a stage that emits results
     seeds: Seeds | None = None  # None: for a batch or a round
     apart: tuple[int, ...] = ()  # deliveries after which rows are not written into one file with those before
+    within: Groups | None = None  # that the tasks are for, of the only partitioning that there is then; None: all
+    by_slot: bool = False  # what a slot sees of its own rows is reported too
     shares: Shares = field(default_factory=dict)
 
     def cut(self, rows: pa.RecordBatch, exchange: Exchange) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -135,6 +137,7 @@ class BatchContext:
     limits_us: Mapping[str, int] = field(
         default_factory=dict
     )  # taken once for the batch: rows that are later are ahead
+    by_slot: bool = False  # what each slot measures is kept
 
     @property
     def batch(self) -> int:
@@ -208,9 +211,9 @@ class BatchContext:
         """The parts to unite, without groups that are merged in the same batch: a merge unites them by itself."""
         result = []
         for unite in self.work.unites:
-            operator = self.plan.operator_of[unite.state]
+            operators = self.plan.operators_of.get(unite.state, ())
             merged = union_ranges(
-                (group, group + 1) for merge in self.merges if merge.operator == operator for group in merge.groups
+                (group, group + 1) for merge in self.merges if merge.operator in operators for group in merge.groups
             )
             entries = self.manifest.segments.cold(unite.state)[unite.generation].entries
             result.append(PartsToUnite(unite.state, tuple(entries[name].without(merged) for name in unite.parts)))
@@ -252,11 +255,17 @@ class BatchContext:
             merges=tuple(merge for merge in self.merges if merge.operator in operators),
             parts=tuple(parts for parts in self.parts if parts.state in {state.name for state in stage.states}),
             watched=self._bounds if self.watched and self.new_rows else {},
-            lineage={n.lineage: n.name for n in plan.operators.values() if n.lineage is not None},
+            lineage={n.lineage: n.name for n in self._traced(stage) if n.lineage is not None},
             query=None if stage.exchanges else plan.query,
             apart=self.manifest.apart,
             shares=self.shares,
+            within=stage.within,
+            by_slot=self.by_slot,
         )
+
+    def _traced(self, stage: Stage) -> Iterable[Node]:
+        """The joins that rows of a stage may have come through: those of its own shape."""
+        return self.plan.operators.values() if stage.within is None else stage.operators
 
 
 def watermarks_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:

@@ -31,6 +31,7 @@ from watersmeet.adapt.settings import OFF
 from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
 from watersmeet.model.placement import check_slots
+from watersmeet.model.routing import Groups
 from watersmeet.model.slot_figures import Slots
 from watersmeet.model.stretches import Stretch
 from watersmeet.optimize.choose import choose_plan
@@ -46,7 +47,7 @@ from watersmeet.runtime.context import BatchContext, watermarks_us
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
 from watersmeet.runtime.gathering import Gatherer
-from watersmeet.runtime.migrating import Migrator, refuse_while_under_way
+from watersmeet.runtime.migrating import Migrator
 from watersmeet.runtime.regrouping import regroup
 from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport, merge_stream_reports
 from watersmeet.runtime.rhythm import Rhythm
@@ -55,6 +56,7 @@ from watersmeet.state.files import Folder
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import Delivery, Manifest
 from watersmeet.state.segment_files import FileSegments, file_name
+from watersmeet.state.shapes import plan_of
 from watersmeet.state.table import AtVersion, Consequences, none
 from watersmeet.state.updates import Learn, MarkDelivered, RecordDecision, Regroup, Update
 
@@ -160,7 +162,7 @@ class Driver(Generic[SourceT]):
 
     def begin(self) -> None:
         """Report the start, and deliver what an earlier run may not have delivered."""
-        self._report(StartEvent(self.plan.tree).to_json(self.clock.utc_us()))
+        self._report(StartEvent(self.manifest.plan).to_json(self.clock.utc_us()))
         self.deliver_pending()
         self._change_as_asked()
 
@@ -221,21 +223,24 @@ class Driver(Generic[SourceT]):
                 self._run(work, None, started)
             return bool(work)
 
-    def drain_step(self, ended: bool) -> bool:
-        """One round of emitting what is owed; whether there was anything. `ended`: no more rows will come."""
+    def drain_step(self, ended: bool, within: Groups | None = None) -> bool:
+        """One round of emitting what is owed, by these groups or by all; whether there was anything.
+
+        `ended`: no more rows will come.
+        """
         with self.turn:
             if self.manifest.batch is None:
                 return False
             started = self.clock.now()
-            work = self.decide(Moment.END if ended else Moment.DRAIN)
+            work = self.decide(Moment.END if ended else Moment.DRAIN, within)
             if work:
                 self._run(work, None, started)
             return bool(work)
 
-    def drain(self, ended: bool) -> None:
-        """Emit everything that is owed."""
+    def drain(self, ended: bool, within: Groups | None = None) -> None:
+        """Emit everything that is owed, by these groups or by all."""
         with self.turn:
-            while self.drain_step(ended):
+            while self.drain_step(ended, within):
                 pass
 
     def force(self, decisions: list[Decision]) -> Work:
@@ -262,19 +267,19 @@ class Driver(Generic[SourceT]):
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    def decide(self, moment: Moment) -> Work:
+    def decide(self, moment: Moment, within: Groups | None = None) -> Work:
         """Ask, and carry out; ask again where groups were cut or the plan was changed: nothing else goes with that."""
         while True:
-            effects = self._ask(moment)
+            effects = self._ask(moment, within)
             work = self._carry_out(effects)
             if effects.change is not None:
                 self._migrator.begin(effects.change)
             elif not effects.cuts:
                 return work
 
-    def _ask(self, moment: Moment) -> Effects:
+    def _ask(self, moment: Moment, within: Groups | None) -> Effects:
         marks = watermarks_us(self.plan, self.manifest)
-        return self.controller.ask(moment, self.manifest, self._learned, marks, self.clock.utc_us())
+        return self.controller.ask(moment, self.manifest, self._learned, marks, self.clock.utc_us(), within)
 
     def _carry_out(self, effects: Effects) -> Work:
         """Commit what was decided; the work that is left for tasks."""
@@ -288,17 +293,20 @@ class Driver(Generic[SourceT]):
             self.commit(updates)
             faults.reach("after-spill")
             self._learned = replace(self.manifest.learned, batch_seconds=self._learned.batch_seconds)
+        if counted and len(self.manifest.shapes) > 1:  # groups have other numbers
+            self._run_plan(plan_of(self.plan.query, self.manifest))
         self._told += effects.shown
         return effects.work
 
     # --- another plan ------------------------------------------------------------------------------------------------
 
-    def migrate(self, plan: str, by: str, reason: str) -> Mapping[str, Any]:
-        """Change the plan, or set out for it; the decision."""
+    def migrate(self, plan: str, by: str, reason: str, groups: Groups | None = None) -> Mapping[str, Any]:
+        """Change the plan, of these groups or of all, or set out for it; the decision."""
         with self.turn:
             self.deliver_pending()
-            refuse_while_under_way(self._migrator)
-            return self._migrator.begin(ChangePlan(plan, by, self.manifest.last_batch + 1, reason))
+            change = ChangePlan(plan, by, self.manifest.last_batch + 1, reason, within=groups)
+            self._migrator.check(change)
+            return self._migrator.begin(change)
 
     def rescale(self, slots: int, reason: str) -> Mapping[str, Any]:
         """Have so many slots from the next batch on; the decision."""
@@ -333,6 +341,8 @@ class Driver(Generic[SourceT]):
         before = self.manifest.placement.groups
         if self._migrator.under_way:
             self._migrator.abandon("the number of groups is changed")
+        if len(self.manifest.shapes) > 1:
+            self._migrator.unite("the number of groups is changed")
         self.drain(ended=False)
         faults.reach("before-regroup")
         segments = self.checkpoint.segments
@@ -365,6 +375,9 @@ class Driver(Generic[SourceT]):
             roads = learn_road(roads, road.name, model, seconds)
         # What came before under the former plan is no trend of this one, and says nothing of its slots.
         self._learned = replace(self._learned, expected=None, review=review, roads=roads, recent={}, scaled=None)
+        self._run_plan(plan)
+
+    def _run_plan(self, plan: PhysicalPlan) -> None:
         self.plan = plan
         self.controller = self.controller.follow(plan)
 
@@ -388,6 +401,7 @@ class Driver(Generic[SourceT]):
             new_rows=source is not None,
             watched=self.controller.watched,
             limits_us={} if source is None else self._take_limits(source),
+            by_slot=self.controller.settings.replan.is_by_slot,
         )
         synced, begun = self.checkpoint.sync_seconds, self.clock.now()
         streams, tasks = self.executor.run(context, source)

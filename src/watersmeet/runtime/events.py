@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from watersmeet.model.routing import groups_text
 from watersmeet.model.slot_figures import SlotFigures, Slots
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.clock import utc_us
@@ -86,6 +87,7 @@ class BatchEvent(_Told):
     sync_seconds: float = 0.0  # that its commit and its tasks, all together, have waited for the disk
     migration: Mapping[str, Any] | None = None  # how far a change of the plan is that is under way
     slots: Sequence[Mapping[str, Any]] = ()  # what each did, and what its groups hold and owe
+    shapes: Sequence[Mapping[str, str]] = ()  # the trees that groups run, and which, where these are several
     event: ClassVar[str] = "batch"
 
 
@@ -192,6 +194,7 @@ def batch_event(
         sync_seconds=round(sync_seconds, 6),
         migration=migration,
         slots=_slots(plan, manifest, ledgers, slots),
+        shapes=[{"plan": tree, "groups": groups_text(within)} for tree, within in plan.shapes if within is not None],
     )
 
 

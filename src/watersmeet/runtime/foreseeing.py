@@ -20,6 +20,7 @@ from watersmeet.runtime.opening import RunSettings, plan_ahead, spec_of_changed
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.shapes import plan_of
 
 KEPT, MADE, DROPPED = "kept", "made", "dropped"
 
@@ -119,7 +120,9 @@ def foresee(query: Query, settings: RunSettings, folders: CheckpointFolders) -> 
 def _with_states(
     former_query: Query, query: Query, settings: RunSettings, manifest: Manifest, spec: PlanSpec
 ) -> Foreseen:
-    former, new = lay_out_spec(former_query, manifest.answering.spec), lay_out_spec(query, spec)
+    former, new = plan_of(former_query, manifest), lay_out_spec(query, spec)
+    if former_query is query and spec == manifest.answering.spec:
+        new = former  # with all its shapes
     matching = match_plans(former, new)
     told = [(KEPT, matching.kept), (MADE, matching.made), (DROPPED, matching.dropped)]
     rows = {name: sum(entry.live_rows for entry in manifest.segments.of_state(name)) for name in former.states}

@@ -10,28 +10,38 @@ it was. The switch is one commit too:
 - So no result among the rows of a group is missing, in any group of any join of the new plan: they are one generation
   there as well, the live one. What is too much for the budget is spilled at once, as ever.
 
+Where all inputs share a key, a change may be of some groups alone, and groups may have had shapes of their own before.
+A group has all rows that can join with each other, so all of the above holds of groups as it does of the whole: what
+they owe is emitted, what they hold is matched, dropped or made, and they switch. What the new plan takes, it takes from
+each of the shapes that the groups had: each is a *part* of the change.
+
 What goes wrong with the disk or with a segment meanwhile ends the change, not the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from watersmeet import faults
 from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, to_json
 from watersmeet.adapt.outlook import Moment
-from watersmeet.adapt.policies.migrate import check_road, find_road
-from watersmeet.adapt.policies.migrate.road import FULL, Advance, Standing, TakeOver, Wait
+from watersmeet.adapt.policies.migrate import AUTO, check_road, find_road
+from watersmeet.adapt.policies.migrate.balancing import choose_balance
+from watersmeet.adapt.policies.migrate.moving_state import MovingState
+from watersmeet.adapt.policies.migrate.road import FULL, Advance, Road, Standing, TakeOver, Wait
 from watersmeet.errors import InternalError, JobError, ResourceError
 from watersmeet.model.ids import LIVE, StateName
-from watersmeet.model.segments import Segment
+from watersmeet.model.routing import Groups, count_groups, groups_text
+from watersmeet.model.segments import Segment, ranges_from_json
+from watersmeet.model.streams import Range
 from watersmeet.optimize.allocate import SPREAD, allocate, load_factors
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.layout.shapes import check_groups, common_key
 from watersmeet.plan.matching import Matching, match_plans
-from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.reports import TaskReport
@@ -39,12 +49,14 @@ from watersmeet.runtime.seeding import Seeding
 from watersmeet.state.expiry import expire_made, horizon_us
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import ANSWERS, WARMS_UP, Manifest, Track, Warming
+from watersmeet.state.shapes import plan_of, shapes_of, shared_out, with_shape
 from watersmeet.state.updates import (
     AddSegment,
     RecordDecision,
     ReleaseGroups,
     SetPlacement,
     SetTracks,
+    StatePart,
     SwitchPlan,
     Update,
 )
@@ -55,11 +67,31 @@ if TYPE_CHECKING:
 Decided = Mapping[str, Any]
 
 
+class Part(NamedTuple):
+    """Groups that had one shape, None for all, and what the plan that is to take over has in common with that."""
+
+    former: PhysicalPlan
+    matching: Matching
+    within: Groups | None
+
+    def states(self, names: Iterable[StateName]) -> list[StatePart]:
+        """These states, in these groups."""
+        return [(name, self.within) for name in names]
+
+
 class Target(NamedTuple):
-    """The plan that is to take over, and what it has in common with the one that answers."""
+    """The plan that is to take over, and what it takes from those that answer."""
 
     plan: PhysicalPlan
-    matching: Matching
+    parts: tuple[Part, ...]
+
+    @property
+    def at_once(self) -> bool:
+        return any(part.matching.at_once for part in self.parts)
+
+    def count(self, states: Callable[[Matching], tuple[StateName, ...]]) -> int:
+        """How many of the states there are, whatever groups they are of."""
+        return len({state for part in self.parts for state in states(part.matching)})
 
 
 @dataclass
@@ -89,11 +121,13 @@ class Migrator:
         track = driver.manifest.warming_up
         self._target: Target | None = None
         if track is not None:
-            self._head_for(lay_out_spec(driver.plan.query, track.spec))
+            self._head_for(lay_out_spec(driver.plan.query, track.spec), track.within)
         self._pace = Pace()
 
-    def _head_for(self, plan: PhysicalPlan) -> None:
-        self._target = Target(plan, match_plans(self._driver.plan, plan))
+    def _head_for(self, plan: PhysicalPlan, within: Groups | None) -> None:
+        former = shared_out(shapes_of(self._driver.plan.query, self._manifest), within)
+        parts = tuple(Part(shape.plan, match_plans(shape.plan, plan), shape.within) for shape in former)
+        self._target = Target(plan, parts)
 
     @property
     def _manifest(self) -> Manifest:
@@ -112,6 +146,7 @@ class Migrator:
         seen = track.warming
         return {
             "plan": str(track.spec.tree),
+            "groups": None if track.within is None else groups_text(track.within),
             "by": seen.by,
             "rows": seen.rows,
             "seconds": round(seen.seconds, 6),
@@ -137,26 +172,76 @@ class Migrator:
             if asked is None:
                 return self._record(self._abandoned(change, "another change of the plan is under way"))
             self.abandon("the settings name another plan")
-        road = check_road(change.by, driver.plan.query)
         spec, why = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
         plan = lay_out_spec(query or driver.plan.query, spec)
-        told = {**to_json(change), "by": road.name, "from": driver.plan.tree, "plan": plan.tree}
-        before = self._manifest.answering
-        track = Track(
-            spec,
-            why,
-            WARMS_UP,
-            self._manifest.last_batch + 1,
-            before.asked if asked is None else asked,
-            replace(road.begin(self._now), change=told),
+        shapes = shapes_of(driver.plan.query, self._manifest)
+        within = change.within
+        if within is not None:
+            try:
+                check_groups(within, [*(shape.plan for shape in shapes), plan], self._manifest.placement)
+            except JobError as error:  # it was right when it was asked for, and is not any more
+                return self._record(self._abandoned(change, error.primary))
+            within = None if count_groups(within) == self._groups_of(plan) else within
+        elif len(shapes) > 1 and common_key([*(shape.plan for shape in shapes), plan]) is None:
+            self.unite(f"{change.reason}: {plan.tree} has other groups")
+        self._head_for(plan, within)
+        asked = self._manifest.answering.asked if asked is None else asked
+        return self._set_out(Track(spec, why, asked=asked, within=within), change, self._road(change, within))
+
+    def _set_out(self, track: Track, change: ChangePlan, road: Road) -> Decided:
+        """Take the first step to what is headed for."""
+        driver, (plan, parts) = self._driver, self._heading
+        former = " and ".join(part.former.tree for part in parts)
+        told = {**to_json(change), "by": road.name, "from": former, "plan": plan.tree}
+        track = replace(
+            track,
+            role=WARMS_UP,
+            since_batch=self._manifest.last_batch + 1,
+            warming=replace(road.begin(self._now), change=told),
         )
-        self._head_for(plan)
         self._pace = Pace(left=0, batch=self._manifest.last_batch, usual=driver.rhythm.usual)
         if isinstance(road.next(self._standing(track)), TakeOver):
             return self._tried(self._take_over, track)
         begun = {**told, "decision": BeginMigration.__name__}
-        driver.commit([SetTracks((before, track)), RecordDecision(begun)])
+        driver.commit([SetTracks((*self._manifest.shapes, track)), RecordDecision(begun)])
         return driver.tell_decision()
+
+    def unite(self, reason: str) -> None:
+        """Have all groups run one shape, the first of those that there are, before the next batch."""
+        first, query = self._manifest.answering, self._driver.plan.query
+        change = ChangePlan(str(first.spec.tree), MovingState.name, self._manifest.last_batch + 1, reason)
+        self._head_for(lay_out_spec(query, first.spec), None)
+        self._set_out(replace(first, within=None), change, MovingState())
+        if len(self._manifest.shapes) > 1:
+            raise ResourceError(
+                "groups that differ in the shape of their plan could not be made to have one",
+                detail=str(self._manifest.decisions[-1]["reason"]),
+                hint="See that there is room on the disk.",
+            )
+
+    def check(self, change: ChangePlan) -> None:
+        """Refuse a change that somebody asks for by hand and that cannot be."""
+        refuse_while_under_way(self)
+        driver = self._driver
+        check_road(change.by, driver.plan.query)
+        if change.within is not None:
+            spec, _ = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
+            shapes = [shape.plan for shape in shapes_of(driver.plan.query, self._manifest)]
+            check_groups(change.within, [*shapes, lay_out_spec(driver.plan.query, spec)], self._manifest.placement)
+
+    def _groups_of(self, plan: PhysicalPlan) -> int:
+        """How many groups the only partitioning of a plan has."""
+        key = common_key([plan])
+        assert key is not None
+        return self._manifest.placement.of(key).groups
+
+    def _road(self, change: ChangePlan, within: Groups | None) -> Road:
+        """The way to the plan; where it is for some groups alone and nobody has said, the one that costs less."""
+        query = self._driver.plan.query
+        if within is None or change.by != AUTO:
+            return check_road(change.by, query)
+        by = self._driver.controller.settings.balance.by
+        return choose_balance(query, *self._held_and_coming_bytes()) if by == AUTO else check_road(by, query)
 
     def go_on(self, silent_seconds: float | None = None) -> bool:
         """Take the next steps of a change that is under way, as far as its road likes; whether there were any.
@@ -187,13 +272,17 @@ class Migrator:
         """Drop a change that is under way."""
         track = self._manifest.warming_up
         assert track is not None
-        made = self._heading.matching.made
-        left = [segment for state in made for segment in self._manifest.segments.of_state(state)]
-        dropped: list[Update] = [ReleaseGroups(segment.id, segment.groups) for segment in left]
-        return self._record(self._abandoned(_change_of(track), why), SetTracks((self._manifest.answering,)), *dropped)
+        dropped: list[Update] = [
+            ReleaseGroups(segment.id, segment.groups)
+            for part in self._heading.parts
+            for state in part.matching.made
+            for segment in self._held(state, part)
+        ]
+        return self._record(self._abandoned(_change_of(track), why), SetTracks(self._manifest.shapes), *dropped)
 
     def _abandoned(self, change: ChangePlan, why: str) -> dict[str, Any]:
-        return to_json(MigrationAbandoned(change.plan, change.by, change.before_batch, f"{change.reason}: {why}"))
+        reason = f"{change.reason}: {why}"
+        return to_json(MigrationAbandoned(change.plan, change.by, change.before_batch, reason, change.within))
 
     def _record(self, decision: Mapping[str, Any], *updates: Update) -> Decided:
         self._driver.commit([*updates, RecordDecision(decision)])
@@ -201,12 +290,12 @@ class Migrator:
 
     def _tried(self, take: Any, track: Track, *arguments: Any) -> Decided:
         """Take a step; what the machine does not allow ends the change. After the switch that is the run's affair."""
-        answering = self._manifest.answering
+        answering = self._manifest.shapes
         try:
             decided: Decided = take(track, *arguments)
             return decided
         except ResourceError as error:
-            if self._manifest.answering != answering:
+            if self._manifest.shapes != answering:
                 raise
             self._driver.checkpoint.drop_attempt()
             if self.under_way:
@@ -219,25 +308,28 @@ class Migrator:
         return self._target
 
     def _advance(self, track: Track, step: Advance) -> Decided:
-        driver, seen, (plan, matching) = self._driver, _warming(track), self._heading
+        driver, seen, (plan, parts) = self._driver, _warming(track), self._heading
         started = driver.clock.now()
-        seeding = Seeding(plan, self._manifest, matching, seen, step.upto, step.cursor)
+        seedings = self._seedings(seen, step.upto, step.cursor)
+        rows = sum(seeding.rows for seeding in seedings)
         faults.reach("before-advance")
-        tasks = self._make(seeding)
+        tasks = self._make(seedings)
         if step.cursor is None:
             come = replace(seen, done=step.upto)
         else:
             over = step.cursor >= FULL
             come = replace(seen, start=step.upto, cursor=step.cursor, done=step.upto if over else seen.done)
         seconds = driver.clock.now() - started
-        if seeding.rows and seconds > 0:
-            self._pace.rows_a_second = seeding.rows / seconds
-        come = replace(come, rows=seen.rows + seeding.rows, seconds=seen.seconds + seconds)
+        if rows and seconds > 0:
+            self._pace.rows_a_second = rows / seconds
+        come = replace(come, rows=seen.rows + rows, seconds=seen.seconds + seconds)
         made = [replace(segment, tier="cold", generation=LIVE) for task in tasks for segment in task.added]
-        marks, names = watermarks_us(driver.plan, self._manifest), matching.made
+        marks = watermarks_us(driver.plan, self._manifest)
         driver.commit(
-            [*_changed(made, tasks), SetTracks((self._manifest.answering, replace(track, warming=come)))],
-            lambda after: expire_made(plan, names, after, marks),
+            [*_changed(made, tasks), SetTracks((*self._manifest.shapes, replace(track, warming=come)))],
+            lambda after: [
+                update for part in parts for update in expire_made(plan, part.matching.made, after, marks, part.within)
+            ],
         )
         faults.reach("after-advance")
         self._drop_scratch(tasks)
@@ -247,29 +339,40 @@ class Migrator:
     def _take_over(self, track: Track) -> Decided:
         driver, seen, started = self._driver, _warming(track), self._driver.clock.now()
         faults.reach("before-migration")
-        driver.drain(ended=False)
-        if driver.controller.owes(self._manifest):
+        under_way, placement = self.under_way, self._manifest.placement
+        driver.drain(ended=False, within=track.within)
+        if under_way and not self.under_way:
+            return self._manifest.decisions[-1]  # something that was decided on the way has put an end to it
+        if self._manifest.placement.cuts != placement.cuts:
+            if track.within is not None:
+                return self._record(self._abandoned(_change_of(track), "groups are cut"))
+            self._head_for(self._heading.plan, None)  # shapes that groups had are of other numbers now
+        if driver.controller.owes(self._manifest, track.within):
             raise InternalError("results are owed after all of them were to be emitted")
-        former, (plan, matching) = driver.plan, self._heading
-        seeding = Seeding(plan, self._manifest, matching, seen, self._now)
-        tasks = self._make(seeding)
+        former, target = driver.plan, self._heading
+        seedings = self._seedings(seen, self._now)
+        tasks = self._make(seedings)
         added = [segment for task in tasks for segment in task.added]
         since = self._manifest.last_batch + 1
+        answers = replace(track, role=ANSWERS, since_batch=since, warming=None)
+        groups = 0 if track.within is None else self._groups_of(target.plan)
+        tracks = with_shape(self._manifest.shapes, answers, groups)
+        plan = plan_of(target.plan.query, replace(self._manifest, tracks=tracks))
         told = {
             **seen.change,
-            "states_kept": len(matching.kept),
-            "states_made": len(matching.made),
-            "rows": seen.rows + seeding.rows,
+            "states_kept": target.count(lambda matching: matching.kept),
+            "states_made": target.count(lambda matching: matching.made),
+            "rows": seen.rows + sum(seeding.rows for seeding in seedings),
             "batches": since - track.since_batch,
             "seconds": round(seen.seconds + driver.clock.now() - started, 6),
         }
-        shared = [state for state in matching.kept if former.operator_of.get(state) not in matching.operators]
         switch = SwitchPlan(
-            replace(track, role=ANSWERS, since_batch=since, warming=None),
-            matching.dropped,
-            (*shared, *matching.made),
-            tuple(sorted(matching.operators)),
+            tracks,
+            tuple(found for part in target.parts for found in part.states(part.matching.dropped)),
+            tuple(found for part in target.parts for found in part.states(_reopened(part))),
+            tuple(sorted(plan.operators.keys() & former.operators.keys())),
             None if plan.query is former.query else identify(plan.query),
+            track.within,
         )
         if plan.query is not former.query:
             driver.deliver_pending(at_end=True)  # results of the two have other columns, and are not gathered
@@ -287,7 +390,7 @@ class Migrator:
     def _placed(self, former: PhysicalPlan, plan: PhysicalPlan) -> list[Update]:
         """Where operators run on keys that the former plan did not have; the others stay."""
         balance, placement = self._driver.controller.settings.balance, self._manifest.placement
-        if balance.allocate == SPREAD:
+        if balance.allocate == SPREAD or len(plan.shapes) > 1:  # shapes are all on one key, which they had before
             return []
         for partitioning in {state.partitioning for state in former.states.values()}:
             placement = placement.move(partitioning, {})  # as it is
@@ -295,8 +398,21 @@ class Migrator:
         placed = allocate(balance.allocate, loads, placement, balance.weights)
         return [] if placed == placement else [SetPlacement(placed)]
 
-    def _make(self, seeding: Seeding) -> list[TaskReport]:
-        return self._driver.executor.make_states(seeding) if seeding.matching.made and seeding.rows else []
+    def _seedings(self, seen: Warming, upto: int, cursor: int | None = None) -> list[Seeding]:
+        """What a step takes in, of each part."""
+        plan, parts = self._heading
+        return [Seeding(plan, self._manifest, part.matching, seen, upto, cursor, part.within) for part in parts]
+
+    def _make(self, seedings: Sequence[Seeding]) -> list[TaskReport]:
+        needed = [seeding for seeding in seedings if seeding.matching.made and seeding.rows]
+        return [task for seeding in needed for task in self._driver.executor.make_states(seeding)]
+
+    def _held(self, state: StateName, part: Part) -> list[Segment]:
+        """What there is of a state in the groups of a part."""
+        held = list(self._manifest.segments.of_state(state))
+        if part.within is None:
+            return held
+        return [found for segment in held if (found := segment.only(part.within)).groups]
 
     def _drop_scratch(self, tasks: Sequence[TaskReport]) -> None:
         self._driver.checkpoint.drop_later(scratch=[name for task in tasks for name in task.scratch])
@@ -320,30 +436,49 @@ class Migrator:
             self._slowest_stream(),
             seen.rows - pace.taken_before,
             pace.rows_a_second,
-            self._heading.matching.at_once,
+            self._heading.at_once,
         )
 
     def _rows(self, track: Track) -> tuple[int, int]:
         """Rows that are still needed: of the round under way, or that are done without, and those since."""
         seen, old_rows, new_rows = _warming(track), 0, 0
         low = -1 if seen.skips else seen.done
-        for state in self._sources():
+        for part, state in self._sources():
             until = self._horizon_us(state)
-            for segment in self._manifest.segments.of_state(state):
+            for segment in self._held(state.name, part):
                 if segment.delivery > max(seen.start, seen.done):
                     new_rows += segment.live_rows
                 elif low < segment.delivery <= seen.start and (until is None or segment.max_expiry_us > until):
                     old_rows += segment.live_rows
         return old_rows, new_rows
 
-    def _sources(self) -> list[StateName]:
-        """The states of the answering plan that the new one takes rows from."""
-        matching = self._heading.matching
-        return list(dict.fromkeys((*matching.kept, *(port.source.name for port in matching.ports))))
+    def _held_and_coming_bytes(self) -> tuple[float, float]:
+        """What the parts that miss something hold of what it is made from, and what a window brings them."""
+        query, measured = self._driver.plan.query, self._manifest.measured
+        held = coming = 0.0
+        for part, state in self._sources():
+            if not part.matching.made:
+                continue
+            parts = self._held(state.name, part)
+            held_bytes, rows = sum(found.live_bytes for found in parts), sum(found.live_rows for found in parts)
+            held += held_bytes
+            window = query.input(state.aliases[0]).window
+            if len(state.aliases) == 1 and rows and isinstance(window, Range):
+                everywhere = sum(found.live_rows for found in self._manifest.segments.of_state(state.name))
+                rate = (measured.rate(state.aliases[0]) or 0.0) * rows / everywhere
+                coming += rate * window.width.total_seconds() * held_bytes / rows
+        return held, coming
 
-    def _horizon_us(self, state: StateName) -> int | None:
+    def _sources(self) -> Iterator[tuple[Part, State]]:
+        """The states of the answering plan that the new one takes rows from, in the groups of each part."""
+        for part in self._heading.parts:
+            fed = (port.source.name for port in part.matching.ports)
+            for name in dict.fromkeys((*part.matching.kept, *fed)):
+                yield part, part.former.states[name]
+
+    def _horizon_us(self, state: State) -> int | None:
         plan = self._driver.plan
-        return horizon_us(plan, plan.states[state], watermarks_us(plan, self._manifest), {})
+        return horizon_us(plan, state, watermarks_us(plan, self._manifest), {})
 
     def _slowest_stream(self) -> str:
         marks = watermarks_us(self._driver.plan, self._manifest)
@@ -369,7 +504,23 @@ def _warming(track: Track) -> Warming:
 def _change_of(track: Track) -> ChangePlan:
     """The change that a track is for."""
     told = _warming(track).change
-    return ChangePlan(told["plan"], told["by"], told["before_batch"], told["reason"])
+    within = told.get("within")  # as it was asked for, which may have been by naming all groups
+    return ChangePlan(
+        told["plan"],
+        told["by"],
+        told["before_batch"],
+        told["reason"],
+        within=None if within is None else ranges_from_json(within),
+    )
+
+
+def _reopened(part: Part) -> tuple[StateName, ...]:
+    """The states whose rows are of the live generations from now on: those that are made, or of another join."""
+    of_joins, same = part.former.operators_of, part.matching.operators
+    return (
+        *(state for state in part.matching.kept if not set(of_joins.get(state, ())) & same),
+        *part.matching.made,
+    )
 
 
 def _changed(added: Sequence[Segment], tasks: Sequence[TaskReport]) -> list[Update]:

@@ -54,8 +54,9 @@ from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.identity import identify
 from watersmeet.state.lock import CheckpointLock
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.manifest import ANSWERS, Manifest
 from watersmeet.state.retention import Retention
+from watersmeet.state.shapes import plan_of
 from watersmeet.state.table import FileTable
 from watersmeet.state.updates import SetTracks, Update
 
@@ -199,8 +200,8 @@ def _asked_now(query: Query, settings: PlanSettings, manifest: Manifest) -> list
     track = manifest.answering
     if settings.plan == track.asked or asked_plan(query, settings, manifest) is not None:
         return []
-    others = tuple(other for other in manifest.tracks if other is not track)
-    return [SetTracks((replace(track, asked=settings.plan), *others))]
+    shapes = (replace(shape, asked=settings.plan) for shape in manifest.shapes)
+    return [SetTracks((*shapes, *(other for other in manifest.tracks if other.role != ANSWERS)))]
 
 
 def _newest(folders: CheckpointFolders) -> Manifest:
@@ -216,15 +217,17 @@ def _check_steps(query: Query, settings: RunSettings, manifest: Manifest) -> Non
         spec = spec_of(query, choose_tree(query, asked))
         track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
         manifest = replace(manifest, tracks=(track,))
-    check_steps(settings.memory, lay_out_spec(query, manifest.answering.spec), _placed(manifest, settings))
+    placed = _placed(manifest, settings)
+    check_steps(settings.memory, plan_of(query, placed), placed)
 
 
 def _placed(manifest: Manifest, settings: RunSettings) -> Manifest:
     """With the slots and the groups that the run will have by its first batch."""
     placement = manifest.placement.asking(settings.slots)
-    if placement.groups != settings.groups:
-        placement = placement.regroup(settings.groups)
-    return replace(manifest, placement=placement)
+    if placement.groups == settings.groups:
+        return replace(manifest, placement=placement)
+    united = replace(manifest.answering, within=None)  # other groups have one shape
+    return replace(manifest, placement=placement.regroup(settings.groups), tracks=(united,))
 
 
 def plan_ahead(
@@ -264,6 +267,14 @@ def placement_ahead(
     return placement if settings.groups == placement.groups else placement.regroup(settings.groups)
 
 
+def with_shapes(query: Query, spec: PlanSpec, folders: CheckpointFolders | None) -> PhysicalPlan:
+    """The plan of a spec; where it is what a checkpoint goes on with, with the shapes that groups have there."""
+    manifest = None if folders is None else newest_manifest(folders)
+    if manifest is None or manifest.answering.spec != spec or manifest.query.digest != identify(query).digest:
+        return lay_out_spec(query, spec)
+    return plan_of(query, manifest)
+
+
 def _opened(
     query: Query,
     settings: RunSettings,
@@ -274,7 +285,7 @@ def _opened(
 ) -> OpenRun:
     manifest = checkpoint.manifest
     former, _ = former_of(manifest, query)
-    plan = lay_out_spec(former, manifest.answering.spec)
+    plan = plan_of(former, manifest)
     controller = Controller(plan, settings.memory, planning=planning_of(query, settings.plan, settings.memory))
     outputs = outputs.of_checkpoint(checkpoint.manifest.id, checkpoint.manifest.epoch)
     make_spec = Planner(query, settings.plan).spec
@@ -299,7 +310,7 @@ def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest
     """The plan of a query that was changed, once it is known that the state holds all that it needs."""
     spec = spec_of(query, choose_tree(query, _plan_of_changed(query, settings.plan, manifest)))
     new = lay_out_spec(query, spec)
-    missing = missing_columns(lay_out_spec(former, manifest.answering.spec), new)
+    missing = missing_columns(plan_of(former, manifest), new)
     if missing and manifest.segments:
         raise CheckpointError(
             "the checkpoint does not hold all that the query needs now",

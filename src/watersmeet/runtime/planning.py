@@ -68,7 +68,7 @@ def asked_plan(query: Query, settings: PlanSettings, manifest: Manifest) -> str 
     if settings.plan in dict(STRATEGIES):
         return None
     tree = choose_tree(query, settings.plan)
-    trees = [other.spec.tree for other in manifest.tracks]  # one of them may be on its way
+    trees = [other.spec.tree for other in manifest.tracks if other.within is None]  # one of them may be on its way
     return None if tree in trees or settings.plan == track.asked else settings.plan
 
 

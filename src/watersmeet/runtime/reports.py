@@ -100,12 +100,14 @@ class TaskReport:
     filters: tuple[FilterCounts, ...] = ()  # what filters above joins did
     slot: int = 0
     figures: SlotFigures = SlotFigures()  # noqa: RUF009 - frozen
+    own_pairs: tuple[PairCounts, ...] = ()  # as `pairs`, of the rows in this slot alone
 
     def to_json(self) -> dict[str, Any]:
         return {
             **{entry.name: getattr(self, entry.name) for entry in fields(self)},
             "added": [segment.to_json() for segment in self.added],
             "pairs": [pair.to_json() for pair in self.pairs],
+            "own_pairs": [pair.to_json() for pair in self.own_pairs],
             "groups": {operator: seen.to_json() for operator, seen in self.groups.items()},
             "filters": [entry.to_json() for entry in self.filters],
             "figures": self.figures.to_json(),
@@ -122,6 +124,7 @@ class TaskReport:
                 "results": tuple(data["results"]),
                 "sums": sums_from_json(data),
                 "pairs": tuple(map(PairCounts.from_json, data["pairs"])),
+                "own_pairs": tuple(map(PairCounts.from_json, data["own_pairs"])),
                 "groups": {operator: GroupObservation.from_json(seen) for operator, seen in data["groups"].items()},
                 "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
                 "figures": SlotFigures(**data["figures"]),

@@ -30,7 +30,7 @@ from watersmeet.kernel.rows import take
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
-from watersmeet.model.routing import GroupRange
+from watersmeet.model.routing import GroupRange, Groups
 from watersmeet.model.segments import Segment
 from watersmeet.plan.matching import FedPort, Matching
 from watersmeet.plan.physical import PhysicalPlan, Stage, State
@@ -54,7 +54,8 @@ class SeedPiece:
 class Seeding:
     """What a track that warms up takes in next of what `manifest` has: rows up to the delivery `upto`.
 
-    With `cursor`, those of a round that ends with these, in groups up to there alone.
+    With `cursor`, those of a round that ends with these, in groups up to there alone. What it takes from is one shape
+    of the plan that answers, which may be of some groups alone.
     """
 
     plan: PhysicalPlan
@@ -63,6 +64,7 @@ class Seeding:
     warming: Warming
     upto: int
     cursor: int | None = None
+    within: Groups | None = None
 
     @property
     def placement(self) -> Placement:
@@ -91,7 +93,7 @@ class Seeding:
 
     def _fresh(self, state: State) -> list[Segment]:
         """What of a state of the answering plan is new to the track."""
-        seen, segments = self.warming, list(self.manifest.segments.of_state(state.name))
+        seen, segments = self.warming, self._held(state)
         begun, found = seen.cursor if seen.in_round else 0, list[Segment]()
         if self.cursor is not None:
             of_round = self._groups(state, begun, self.cursor)
@@ -105,7 +107,7 @@ class Seeding:
 
     def _seen(self, state: State) -> list[Segment]:
         """What of a state of the answering plan the track has taken in."""
-        seen, segments = self.warming, list(self.manifest.segments.of_state(state.name))
+        seen, segments = self.warming, self._held(state)
         found = [segment for segment in segments if seen.since < segment.delivery <= seen.done]
         if seen.in_round:
             groups = self._groups(state, 0, seen.cursor)
@@ -121,7 +123,14 @@ class Seeding:
         """What a state of the new plan has, before what is taken in now."""
         if state.name in self._given:
             return tuple(self._seen(state))
-        return tuple(self.manifest.segments.of_state(state.name)) if state.name in self.plan.states else ()
+        return tuple(self._held(state)) if state.name in self.plan.states else ()
+
+    def _held(self, state: State) -> list[Segment]:
+        """All that there is of a state, in the groups that this is about."""
+        held = self.manifest.segments.of_state(state.name)
+        if self.within is None:
+            return list(held)
+        return [part for segment in held if (part := segment.only(self.within)).groups and part.live_rows]
 
     def _met(self, stage: Stage, state: State) -> tuple[Segment, ...]:
         """What of it the rows may meet that a stage takes in now.
@@ -153,6 +162,7 @@ class Seeding:
                 {state.name: tuple(self._fresh(state)) for state in stage.states if state.name in self._given},
                 self.matching.joins,
             ),
+            within=self.within,
         )
 
 

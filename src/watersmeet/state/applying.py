@@ -165,7 +165,10 @@ def _(update: MarkWithdrawn, draft: Draft) -> None:
 @apply.register
 def _(update: CutRange, draft: Draft) -> None:
     placement: Placement = draft.get("placement")
-    draft.set(placement=placement.cut(update.partitioning, update.group, update.at_hash))
+    draft.set(
+        placement=placement.cut(update.partitioning, update.group, update.at_hash),
+        tracks=tuple(track.cut(update.group) for track in draft.get("tracks")),
+    )
     for state in update.states:
         draft.segments.cut(state, update.group, update.first)
     for operator, share in update.shares.items():
@@ -187,13 +190,15 @@ def _(update: SetTracks, draft: Draft) -> None:
 
 @apply.register
 def _(update: SwitchPlan, draft: Draft) -> None:
-    for state in update.dropped:
-        for segment in draft.segments.of_state(state):
-            draft.segments.release(segment.id, segment.groups)
-    for state in update.reopened:
-        draft.segments.reopen(state)
-    draft.figures = {name: figures for name, figures in draft.figures.items() if name in update.operators}
-    draft.set(tracks=(update.track,), query=update.query or draft.get("query"))
+    for state, within in update.dropped:
+        draft.segments.drop(state, within)
+    for state, within in update.reopened:
+        draft.segments.reopen(state, within)
+    changed = expand_ranges(update.within or ())
+    draft.figures = {
+        name: figures.opened(changed) for name, figures in draft.figures.items() if name in update.operators
+    }
+    draft.set(tracks=update.tracks, query=update.query or draft.get("query"))
     if update.query is not None:  # windows and filters are not among the figures that plans are kept with
         draft.set(library=())
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import OperatorName, StateName
-from watersmeet.model.routing import intersect_ranges, subtract_ranges
+from watersmeet.model.routing import Groups, intersect_ranges, subtract_ranges
+from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.state.ledger import Ledger, Ledgers, as_ranges
 from watersmeet.state.manifest import Manifest
@@ -45,30 +46,43 @@ def expire(plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ledge
         until = horizon_us(plan, state, watermarks, held)
         if until is None or not state.windows:
             continue
-        operator = plan.operator_of.get(state.name)
-        ledger = None if operator is None else ledgers.at(manifest)[operator]
-        result += _expire_active(manifest.segments, state, until, ledger)
-        if ledger is not None:
+        operators = plan.operators_of.get(state.name)
+        if operators is None:
+            result += _expire_active(manifest.segments, state, until, None)
+        for ledger in map(ledgers.at(manifest).__getitem__, operators or ()):
+            result += _expire_active(manifest.segments, state, until, ledger)
             result += _expire_cold(manifest.segments, state, until, ledger)
     return result
 
 
 def expire_made(
-    plan: PhysicalPlan, names: Iterable[StateName], manifest: Manifest, watermarks: Watermarks
+    plan: PhysicalPlan,
+    names: Iterable[StateName],
+    manifest: Manifest,
+    watermarks: Watermarks,
+    within: Groups | None = None,
 ) -> list[Update]:
-    """The same for states that are being made for a plan which is to take over, and owes nothing."""
+    """The same for states that are being made for a plan which is to take over, of these groups, and owes nothing."""
     result: list[Update] = []
     for state in map(plan.states.__getitem__, names):
         until = horizon_us(plan, state, watermarks, {})
         if until is not None and state.windows:
-            gone = (entry for entry in manifest.segments.of_state(state.name) if entry.max_expiry_us <= until)
-            result += [ReleaseGroups(entry.id, entry.groups) for entry in gone]
+            gone = _of_groups(manifest.segments.of_state(state.name), within)
+            result += [ReleaseGroups(entry.id, entry.groups) for entry in gone if entry.max_expiry_us <= until]
     return result
 
 
+def _of_groups(segments: Iterable[Segment], within: Groups | None) -> Iterator[Segment]:
+    """What these have of some groups."""
+    for segment in segments:
+        found = segment if within is None else segment.only(within)
+        if found.groups:
+            yield found
+
+
 def _expire_active(segments: SegmentTable, state: State, until: int, ledger: Ledger | None) -> Iterator[Update]:
-    owing = () if ledger is None else ledger.closed_ranges
-    for segment in segments.active(state.name).entries.values():
+    owing, within = ((), None) if ledger is None else (ledger.closed_ranges, ledger.within)
+    for segment in _of_groups(segments.active(state.name).entries.values(), within):
         if segment.max_expiry_us <= until:
             if dropped := subtract_ranges(segment.groups, owing):
                 yield ReleaseGroups(segment.id, dropped)
@@ -81,7 +95,7 @@ def _expire_cold(segments: SegmentTable, state: State, until: int, ledger: Ledge
         if bucket.first_expiry_us > until:
             continue
         partners = ledger.partner_times_us(generation)
-        for segment in bucket.entries.values():
+        for segment in _of_groups(bucket.entries.values(), ledger.within):
             if segment.max_expiry_us <= until:
                 alone = np.zeros(ledger.groups, dtype=bool)
                 held = segment.held_groups

@@ -233,7 +233,7 @@ class _Replayed:
             if entry.active:
                 yield entry
                 continue
-            label = plan.label(plan.operator_of[state])
+            label = plan.label(plan.operators_of[state][0])
             counts = self.closed.get(label, {})
             held = expand_ranges(entry.groups)
             live = union_ranges((g, g + 1) for g in held if counts.get(g, 0) == entry.generation)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.distinct import KeyCounts
 from watersmeet.model.ids import LIVE, Generation, OperatorName
-from watersmeet.model.routing import GroupRange, union_ranges
+from watersmeet.model.routing import GroupRange, Groups, expand_ranges, union_ranges
 from watersmeet.model.segments import Counts
 from watersmeet.plan.physical import Node, PhysicalPlan
 from watersmeet.state.manifest import Manifest
@@ -37,11 +37,14 @@ class GenerationRows:
 
     buckets: tuple[tuple[Bucket, ...], ...]  # of each input: none where it has no rows, two where some have gone cold
     groups: int
+    within: Groups | None = None  # of these alone; None: of all
 
     @cached_property
     def rows(self) -> Counts:
         nothing = np.zeros(self.groups, dtype=np.int64)
-        return np.stack([sum((bucket.by_group(self.groups).rows for bucket in held), nothing) for held in self.buckets])
+        return np.stack(
+            [sum((bucket.by_group(self.groups, self.within).rows for bucket in held), nothing) for held in self.buckets]
+        )
 
     @cached_property
     def products(self) -> Floats:
@@ -55,7 +58,7 @@ class GenerationRows:
 
     @property
     def _all(self) -> list[ByGroup]:
-        return [bucket.by_group(self.groups) for held in self.buckets for bucket in held]
+        return [bucket.by_group(self.groups, self.within) for held in self.buckets for bucket in held]
 
     @cached_property
     def bytes(self) -> Floats:
@@ -78,7 +81,7 @@ class GenerationRows:
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """All generations of one operator."""
+    """All generations of one operator, in the groups that it has: where shapes differ, not all of them."""
 
     groups: int
     live: GenerationRows | None  # None where it has no rows
@@ -89,6 +92,7 @@ class Ledger:
     count: Counts  # generations with rows
     bytes: Floats
     cold: tuple[Mapping[Generation, Bucket], ...]  # of each input: what all this was worked out from
+    within: Groups | None = None  # the groups that it has; None: all
 
     @property
     def closed_groups(self) -> Flags:
@@ -105,13 +109,18 @@ class Ledger:
         live = np.zeros(self.groups, dtype=bool) if self.live is None else self.live.there
         return self.count + live > 1
 
+    def owes(self, within: Groups | None = None) -> bool:
+        """Whether any of these groups does; of all, with None."""
+        owing = self.owing if within is None else self.owing[expand_ranges(within)]
+        return bool(owing.any())
+
     @cached_property
     def cooled(self) -> Flags:
         """Where rows of the live generation have expired and gone cold, being owed results."""
         found = np.zeros(self.groups, dtype=bool)
         for generations in self.cold:
             if LIVE in generations:
-                found |= generations[LIVE].by_group(self.groups).rows > 0
+                found |= generations[LIVE].by_group(self.groups, self.within).rows > 0
         return found
 
     def passed(self, until_us: int) -> Flags:
@@ -174,7 +183,8 @@ class Ledgers:
         """Those of a version; cheap for the one asked for last, and for what follows it."""
         if self._manifest is not manifest:
             self._ledgers = {
-                name: _ledger(node, manifest, self._ledgers.get(name)) for name, node in self.plan.operators.items()
+                name: _ledger(node, manifest, self._ledgers.get(name), self.plan.within[name])
+                for name, node in self.plan.operators.items()
             }
             self._manifest = manifest
         return self._ledgers
@@ -185,19 +195,21 @@ class Ledgers:
         return {operator: time for operator, time in found.items() if time is not None}
 
 
-def _ledger(node: Node, manifest: Manifest, before: Ledger | None) -> Ledger:
+def _ledger(node: Node, manifest: Manifest, before: Ledger | None, within: Groups | None) -> Ledger:
     segments, groups = manifest.segments, manifest.placement.of(node.partitioning).groups
     cold = tuple(segments.cold(state) for state in node.states)
-    live = _live(node, segments, groups)
+    live = _live(node, segments, groups, within)
     if before is None or before.groups != groups:  # where a group was cut, all are looked at again
         empty = np.zeros((len(node.inputs), groups), dtype=np.int64)
-        before = Ledger(groups, None, {}, empty, np.zeros(groups), empty[0].copy(), np.zeros(groups), ())
+        before = Ledger(groups, None, {}, empty, np.zeros(groups), empty[0].copy(), np.zeros(groups), (), within)
     if len(before.cold) == len(cold) and all(new is old for new, old in zip(cold, before.cold, strict=True)):
         return replace(before, live=live)
     numbers = {number for generations in cold for number in generations if number != LIVE}
     found = {n: tuple((held[n],) if n in held else () for held in cold) for n in numbers}
     same = {n: g for n, g in before.closed.items() if n in found and _are_same(g.buckets, found[n])}
-    new = {number: GenerationRows(buckets, groups) for number, buckets in found.items() if number not in same}
+    new = {number: GenerationRows(buckets, groups, within) for number, buckets in found.items() if number not in same}
+    if within is not None:  # other groups may have generations that these have none of
+        new = {number: generation for number, generation in new.items() if generation.there.any()}
     gone = [generation for number, generation in before.closed.items() if number not in same]
     closed = {**same, **new}
 
@@ -215,6 +227,7 @@ def _ledger(node: Node, manifest: Manifest, before: Ledger | None) -> Ledger:
         count=changed(before.count, lambda generation: generation.there.astype(np.int64)),
         bytes=changed(before.bytes, lambda generation: generation.bytes),
         cold=cold,
+        within=within,
     )
 
 
@@ -223,12 +236,12 @@ def _are_same(first: tuple[tuple[Bucket, ...], ...], second: tuple[tuple[Bucket,
     return first == second
 
 
-def _live(node: Node, segments: SegmentTable, groups: int) -> GenerationRows | None:
+def _live(node: Node, segments: SegmentTable, groups: int, within: Groups | None) -> GenerationRows | None:
     buckets = []
     for state in node.states:
         held = (segments.active(state), segments.cold(state).get(LIVE))
         buckets.append(tuple(bucket for bucket in held if bucket is not None and bucket.entries))
-    return GenerationRows(tuple(buckets), groups) if any(buckets) else None
+    return GenerationRows(tuple(buckets), groups, within) if any(buckets) else None
 
 
 def as_ranges(flags: Flags) -> tuple[GroupRange, ...]:

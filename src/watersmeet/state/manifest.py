@@ -16,7 +16,8 @@ from watersmeet.model.group_figures import GroupFigures
 from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
-from watersmeet.model.segments import Segment
+from watersmeet.model.routing import Groups, groups_text, renumber_ranges
+from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.slot_figures import Slots, slots_from_json, slots_to_json
 from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
@@ -25,7 +26,7 @@ from watersmeet.state.retention import VERSIONS_KEPT, Retention
 from watersmeet.state.segment_table import SegmentTable
 
 FORMAT = 5
-ANSWERS = "answers"  # the role of the track whose results are emitted
+ANSWERS = "answers"  # the role of tracks whose results are emitted
 WARMS_UP = "warms up"  # the role of the track that is to take over
 
 
@@ -76,6 +77,7 @@ class Warming:
 class Track:
     """One plan spec at work on the state: its role, why it was chosen, and the batch that it answers from.
 
+    Where groups have shapes of their own, several tracks answer, each `within` its groups, and all groups have one.
     `asked` is the setting that it was chosen by, or, where the plan was changed since, that the run goes on with.
     """
 
@@ -85,21 +87,30 @@ class Track:
     since_batch: int = 0
     asked: str = ""  # of earlier releases, which did not say
     warming: Warming | None = None  # of one that warms up
+    within: Groups | None = None  # None: all groups
 
     def to_json(self) -> dict[str, Any]:
         warming = None if self.warming is None else _flat(self.warming)
-        return {**_flat(self), "spec": self.spec.to_json(), "warming": warming}
+        told = {**_flat(self), "spec": self.spec.to_json(), "warming": warming}
+        if self.within is None:
+            del told["within"]
+        return told
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Track:
-        warming = data.get("warming")
+        warming, within = data.get("warming"), data.get("within")
         return cls(
             **{
                 **data,
                 "spec": PlanSpec.from_json(data["spec"]),
                 "warming": None if warming is None else Warming(**warming),
+                "within": None if within is None else ranges_from_json(within),
             }
         )
+
+    def cut(self, group: int) -> Track:
+        """After a group has been cut in two. Where shapes differ, there is one partitioning, so it is one of its."""
+        return self if self.within is None else replace(self, within=renumber_ranges(self.within, group))
 
 
 @dataclass(frozen=True)
@@ -242,9 +253,11 @@ class Learned:
     moved: Mapping[str, Any] | None = None  # the last move of groups, and what was expected of it
     pushed_bytes: int = 0  # that slots were made to spill for others; see `policies/balance/active_disk.py`
     scaled: Mapping[str, Any] | None = None  # the last change of slots, what was expected, and how many are of no use
+    by_slot: tuple[Measured, ...] = ()  # what each slot has measured of its own rows, where plans are chosen by it
 
     def to_json(self) -> dict[str, Any]:
-        return {**_flat(self), "slots": slots_to_json(self.slots)}
+        told = {**_flat(self), "slots": slots_to_json(self.slots)}
+        return {**told, "by_slot": [measured.to_json() for measured in self.by_slot]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Learned:
@@ -257,6 +270,7 @@ class Learned:
                 "roads": {name: (took[0], took[1]) for name, took in data.get("roads", {}).items()},
                 "recent": {name: tuple(series) for name, series in data.get("recent", {}).items()},
                 "slots": slots_from_json(data.get("slots", ())),
+                "by_slot": tuple(map(Measured.from_json, data.get("by_slot", ()))),
             }
         )
 
@@ -302,8 +316,13 @@ class Manifest:
 
     @property
     def answering(self) -> Track:
-        """The track whose results are emitted."""
-        return next(track for track in self.tracks if track.role == ANSWERS)
+        """The track whose results are emitted; the first of them, where groups have shapes of their own."""
+        return self.shapes[0]
+
+    @property
+    def shapes(self) -> tuple[Track, ...]:
+        """The tracks whose results are emitted, each for its groups."""
+        return tuple(track for track in self.tracks if track.role == ANSWERS)
 
     @property
     def warming_up(self) -> Track | None:
@@ -320,8 +339,9 @@ class Manifest:
 
     @property
     def plan(self) -> str:
-        """The tree of the answering track."""
-        return str(self.answering.spec.tree)
+        """The tree of the answering track, and those of groups that have another."""
+        others = (f", and {track.spec.tree} in groups {groups_text(track.within or ())}" for track in self.shapes[1:])
+        return f"{self.answering.spec.tree}{''.join(others)}"
 
     @property
     def last_batch(self) -> int:

@@ -19,7 +19,7 @@ from watersmeet.errors import InternalError
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.distinct import KeyCounts
 from watersmeet.model.ids import Generation, SegmentId, StateName
-from watersmeet.model.routing import GroupRange, intersect_ranges, union_ranges
+from watersmeet.model.routing import GroupRange, Groups, intersect_ranges, union_ranges
 from watersmeet.model.segments import Counts, Segment
 
 Floats = npt.NDArray[np.float64]
@@ -79,7 +79,7 @@ class Bucket:
     """
 
     entries: Mapping[SegmentId, Segment]
-    _figures: dict[int, ByGroup] = field(default_factory=dict, init=False, repr=False)
+    _figures: dict[tuple[int, Groups | None], ByGroup] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def rows(self) -> int:
@@ -94,11 +94,13 @@ class Bucket:
         """The soonest that all rows of one of the segments have expired."""
         return min((segment.max_expiry_us for segment in self.entries.values()), default=NEVER)
 
-    def by_group(self, groups: int) -> ByGroup:
-        """Figures for each of so many groups, worked out once."""
-        if groups not in self._figures:
-            self._figures[groups] = ByGroup(self.entries.values(), groups)
-        return self._figures[groups]
+    def by_group(self, groups: int, within: Groups | None = None) -> ByGroup:
+        """Figures for each of so many groups, worked out once; nothing of groups that are not `within`."""
+        if (groups, within) not in self._figures:
+            held = self.entries.values()
+            found = held if within is None else [part for entry in held if (part := entry.only(within)).groups]
+            self._figures[groups, within] = ByGroup(found, groups)
+        return self._figures[groups, within]
 
 
 EMPTY = Bucket({})
@@ -267,15 +269,34 @@ class SegmentDraft:
             if cold.live_rows:
                 self.add(cold)
 
-    def reopen(self, state: StateName) -> None:
-        """All rows of a state are active, and of the live generations; a file has one entry again."""
+    def drop(self, state: StateName, within: Groups | None = None) -> None:
+        """These groups leave a state."""
+        for segment in self.of_state(state):
+            groups = segment.groups if within is None else intersect_ranges(segment.groups, within)
+            if groups:
+                self.release(segment.id, groups)
+
+    def reopen(self, state: StateName, within: Groups | None = None) -> None:
+        """All rows of a state in these groups are active, and of the live generations: a file has one entry for them.
+
+        That entry has too what was active of the file before.
+        """
         parts: dict[SegmentId, list[Segment]] = {}
         for segment in self.of_state(state):
             parts.setdefault(segment.file, []).append(segment)
         for entries in parts.values():
-            for segment in entries:
-                self.release(segment.id, segment.groups)
-            self.add(entries[0].reopened(union_ranges(group for part in entries for group in part.groups)))
+            taken = {
+                part.id: part.groups if part.active or within is None else intersect_ranges(part.groups, within)
+                for part in entries
+            }
+            groups = union_ranges(group for ranges in taken.values() for group in ranges)
+            for part in (part for part in entries if taken[part.id]):
+                self.release(part.id, part.groups)
+                rest = part.without(taken[part.id])
+                if rest.groups and rest.live_rows:
+                    self.add(part.cold(rest.groups, part.generation))  # called by its first group, which may have left
+            if groups:
+                self.add(entries[0].reopened(groups))
 
     def cut(self, state: StateName, group: int, first: Mapping[SegmentId, tuple[int, int]]) -> None:
         """A group of a state becomes two; `first` has what the first of them has of each file with rows in it."""

@@ -16,7 +16,7 @@ from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
-from watersmeet.model.routing import GroupRange
+from watersmeet.model.routing import GroupRange, Groups
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import Holder
@@ -141,26 +141,42 @@ class SetTracks:
         return cls(tuple(map(Track.from_json, data["tracks"])))
 
 
+StatePart = tuple[StateName, Groups | None]  # a state in some groups; None: in all
+
+
 @dataclass(frozen=True)
 class SwitchPlan:
-    """Another track answers from now on, and nothing is owed when it begins.
+    """Other tracks answer from now on, and nothing is owed in the groups that change when they begin.
 
     The states of `dropped` go. All rows of those of `reopened`, which belong to other joins than before, are of the
     live generations of their groups: results among them have been emitted. Of what is known of the groups of operators
-    only that of `operators` stays.
+    only that of `operators` stays, and nothing of what groups have earned that are `within`.
     """
 
-    track: Track
-    dropped: tuple[StateName, ...]
-    reopened: tuple[StateName, ...]
+    tracks: tuple[Track, ...]
+    dropped: tuple[StatePart, ...]
+    reopened: tuple[StatePart, ...]
     operators: tuple[OperatorName, ...]
-    query: QueryIdentity | None = None  # the query that it is a plan of, where that was changed
+    query: QueryIdentity | None = None  # the query that they are plans of, where that was changed
+    within: Groups | None = None  # the groups that change, where others do not
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SwitchPlan:
-        track, query = Track.from_json(data["track"]), data.get("query")
-        dropped, reopened, operators = (tuple(data[name]) for name in ("dropped", "reopened", "operators"))
-        return cls(track, dropped, reopened, operators, None if query is None else QueryIdentity(**query))
+        query, within = data.get("query"), data.get("within")
+        return cls(
+            tuple(map(Track.from_json, data["tracks"] if "tracks" in data else [data["track"]])),
+            _parts(data["dropped"]),
+            _parts(data["reopened"]),
+            tuple(data["operators"]),
+            None if query is None else QueryIdentity(**query),
+            None if within is None else ranges_from_json(within),
+        )
+
+
+def _parts(data: Any) -> tuple[StatePart, ...]:
+    """Before shapes could differ by group, names stood for all groups."""
+    pairs = [(entry, None) if isinstance(entry, str) else tuple(entry) for entry in data]
+    return tuple((StateName(name), None if within is None else ranges_from_json(within)) for name, within in pairs)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from watersmeet.adapt.decisions import (
@@ -33,12 +33,16 @@ from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.bounds import NARROWEST
 from watersmeet.model.ids import GroupKey, OperatorName, Partitioning
 from watersmeet.model.placement import Placement, check_slots
+from watersmeet.model.routing import groups_text, intersect_ranges
 from watersmeet.optimize.strategies import STRATEGIES
-from watersmeet.plan.layout import lay_out
+from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.layout.shapes import check_groups
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.spec import spec_of
 from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.plan.tree import choose_tree
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.manifest import Manifest, Track
+from watersmeet.state.shapes import plan_of, with_shape
 
 FORCED = "forced"  # what the reason of such a decision begins with
 
@@ -57,14 +61,14 @@ class ForceSteps:
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         steps = [step for step in self.steps if step.at_batch == outlook.next_batch]
-        changes = [step for step in steps if step.plan is not None]  # one at most: two are refused
+        changes = [step for step in steps if step.plan is not None]  # one for each group at most: two are refused
         waiting = [step for step in changes if not _is_changed(step, outlook.decisions)]
         if waiting or not changes:  # groups to cut are named by the plan that is there before
             for step in steps:
                 yield from _cuts(step, outlook)
         for step in waiting:
             assert step.plan is not None
-            yield ChangePlan(step.plan, step.by, step.at_batch, FORCED)
+            yield ChangePlan(step.plan, step.by, step.at_batch, FORCED, within=step.groups)
         if not waiting:
             slots = next((step.slots for step in steps if step.slots is not None), outlook.placement.slots)
             for step in steps:
@@ -102,7 +106,12 @@ def _is_there(named: LabelledGroup, outlook: Outlook) -> bool:
     """
     label, group = named
     operator = outlook.plan.labels.get(label)
-    return operator is not None and group < outlook.placement.of(outlook.plan.operators[operator].partitioning).groups
+    return operator is not None and _has_group(outlook.plan, outlook.placement, operator, group)
+
+
+def _has_group(plan: PhysicalPlan, placement: Placement, operator: OperatorName, group: int) -> bool:
+    there = placement.of(plan.operators[operator].partitioning).groups
+    return group < there and plan.has_group(operator, group)
 
 
 def _placed(step: ForcedStep, slots: int, outlook: Outlook) -> Iterator[Decision]:
@@ -198,8 +207,12 @@ def _is_changed(step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> boo
     Not whether there was another before the same batch: at the start of a run, or by hand.
     """
     kinds = (BeginMigration.__name__, ChangePlan.__name__, MigrationAbandoned.__name__)
+    within = None if step.groups is None else [list(groups) for groups in step.groups]
     return any(
-        entry["decision"] in kinds and entry.get("before_batch") == step.at_batch and entry["reason"].startswith(FORCED)
+        entry["decision"] in kinds
+        and entry.get("before_batch") == step.at_batch
+        and entry.get("within") == within
+        and entry["reason"].startswith(FORCED)
         for entry in decisions
     )
 
@@ -217,24 +230,29 @@ def _keys(plan: PhysicalPlan, groups: Iterable[LabelledGroup]) -> Iterator[Group
 
 def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest) -> None:
     """Refuse forced steps that name what the plan does not have, or will not have when they are taken."""
-    placement = manifest.placement
+    placement, tracks = manifest.placement, manifest.shapes
     steps = sorted(settings.forced, key=lambda step: step.at_batch)
     for batch, group_of_steps in itertools.groupby(steps, key=lambda step: step.at_batch):
         together = list(group_of_steps)
         changes = [step for step in together if step.plan is not None]
-        if batch < manifest.answering.since_batch or (changes and batch <= manifest.last_batch):
-            _check_plans(changes, plan)  # past, and of another plan
+        since = max(track.since_batch for track in manifest.shapes)
+        if batch < since or (changes and batch <= manifest.last_batch):
+            for step in changes:  # past, and of another plan
+                _check_plans([replace(step, groups=None)], plan, placement, tracks)
             continue
         if batch <= manifest.last_batch:
             _check_named([named for step in together for named in step.cut], plan, placement)
         elif not any(_is_changed(step, manifest.decisions) for step in changes):
             _check_named([named for step in together for named in step.cut], plan, placement)
-            placement = _after_cuts(together, plan, manifest, placement)
-            following = _check_plans(changes, plan)
+            for partitioning, group, at_hash in _cuts_of(together, plan, manifest, placement):
+                placement = placement.cut(partitioning, group, at_hash)
+                tracks = tuple(track.cut(group) for track in tracks)
+            following = _check_plans(changes, plan, placement, tracks)
             if following is None:  # what an optimiser will find is not known, but how many slots there are is
                 _check_slots_alone([step for step in steps if step.at_batch >= batch], placement)
                 return
-            plan = following
+            tracks = following
+            plan = plan_of(plan.query, replace(manifest, tracks=tracks))
         if batch > manifest.last_batch:
             placement = _check_slots(together, placement)
         moves = [move for step in together for move in step.move]
@@ -246,20 +264,31 @@ def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest
             _check_spreads([entry for step in together for entry in step.spread], plan, placement)
 
 
-def _check_plans(steps: Sequence[ForcedStep], plan: PhysicalPlan) -> PhysicalPlan | None:
-    """The plan after forced changes of it; None where that is for an optimiser to say. Refuses one that cannot be."""
-    if len(steps) > 1:
-        raise JobError(
-            f"[[adapt.force]] asks for two plans before batch {steps[0].at_batch}",
-            detail=f"They are {' and '.join(str(step.plan) for step in steps)}.",
-        )
+def _check_plans(
+    steps: Sequence[ForcedStep], plan: PhysicalPlan, placement: Placement, tracks: tuple[Track, ...]
+) -> tuple[Track, ...] | None:
+    """The tracks after forced changes of the plan; None where an optimiser will say. Refuses what cannot be."""
+    for one, other in itertools.combinations(steps, 2):
+        if one.groups is None or other.groups is None or intersect_ranges(one.groups, other.groups):
+            raise JobError(
+                f"[[adapt.force]] asks for two plans before batch {one.at_batch}",
+                detail=f"They are {one.plan} and {other.plan}.",
+            )
+    known = True
     for step in steps:
         assert step.plan is not None
         check_road(step.by, plan.query)
-        if step.plan in dict(STRATEGIES):
-            return None
-        return lay_out(plan.query, choose_tree(plan.query, step.plan))
-    return plan
+        plans = [lay_out_spec(plan.query, track.spec) for track in tracks]
+        if known := known and step.plan not in dict(STRATEGIES):
+            spec = spec_of(plan.query, choose_tree(plan.query, step.plan))
+            plans.append(lay_out_spec(plan.query, spec))
+        there = 0
+        if step.groups is not None:
+            check_groups(step.groups, plans, placement)
+            there = placement.of(plans[0].stages[0].operators[0].partitioning).groups
+        if known:
+            tracks = with_shape(tracks, Track(spec, within=step.groups), there)
+    return tracks if known else None
 
 
 def _check_slots(steps: Sequence[ForcedStep], placement: Placement) -> Placement:
@@ -349,17 +378,23 @@ def _check_named(groups: Iterable[LabelledGroup], plan: PhysicalPlan, placement:
         there = placement.groups
         if label in known:
             there = placement.of(plan.operators[plan.labels[label]].partitioning).groups
-        if label not in known or group >= there:
+        if label not in known or not _has_group(plan, placement, plan.labels[label], group):
             near = None if label in known else did_you_mean(label, known)
+            own = plan.within[plan.labels[label]] if label in known else None
+            numbers = f"groups 0 to {there - 1}"
             raise JobError(
                 f'[[adapt.force]] names "{label}:{group}", which the plan does not have',
-                detail=f"Its operators are {', '.join(known) or 'none that can spill'}, with groups 0 to {there - 1}.",
+                detail=f"Its operators are {', '.join(known) or 'none that can spill'}, with {numbers}."
+                if own is None
+                else f"{label} is in the shape of groups {groups_text(own)} alone.",
                 hint=near or "`watersmeet explain` shows the operators; routed ones have no groups.",
             )
 
 
-def _after_cuts(steps: Iterable[ForcedStep], plan: PhysicalPlan, manifest: Manifest, placement: Placement) -> Placement:
-    """As it will be when the steps, which are taken together, have cut their groups."""
+def _cuts_of(
+    steps: Iterable[ForcedStep], plan: PhysicalPlan, manifest: Manifest, placement: Placement
+) -> Iterator[tuple[Partitioning, int, int]]:
+    """The groups that the steps, which are taken together, will cut, the last first, and where."""
     keys = [(key, step) for step in steps for key in _keys(plan, step.cut)]
     cuts = {
         (plan.operators[operator].partitioning, group): plan.label(operator)
@@ -375,5 +410,4 @@ def _after_cuts(steps: Iterable[ForcedStep], plan: PhysicalPlan, manifest: Manif
                 detail=f"It has {bounds.hash_start(group + 1) - bounds.hash_start(group):,} of 2**64 hashes, "
                 f"and a cut must leave {NARROWEST:,} to each half.",
             )
-        placement = placement.cut(partitioning, group, middle)
-    return placement
+        yield partitioning, group, middle

@@ -18,7 +18,7 @@ from watersmeet.errors import CheckpointError
 from watersmeet.model.distinct import keys_by_group
 from watersmeet.model.ids import LIVE, Partitioning
 from watersmeet.model.quantities import time_text
-from watersmeet.model.routing import GroupRange, count_groups
+from watersmeet.model.routing import GroupRange, count_groups, groups_text
 from watersmeet.model.segments import Segment
 from watersmeet.state.manifest import Manifest, StreamProgress
 
@@ -189,4 +189,4 @@ def _groups_text(groups: Sequence[GroupRange]) -> str:
     >>> _groups_text([(0, 150), (160, 161)])
     '0-149, 160'
     """
-    return ", ".join(str(low) if high == low + 1 else f"{low}-{high - 1}" for low, high in groups) or "none"
+    return groups_text(groups) or "none"

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from watersmeet import faults
 from watersmeet.kernel.pieces import is_piece, sliced
-from watersmeet.kernel.prepare import prepare
 from watersmeet.kernel.rows import concat
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.file_sums import FileSum
@@ -28,6 +27,7 @@ from watersmeet.plan.query import Query
 from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
+from watersmeet.runtime.entering import enter
 from watersmeet.runtime.late_rows import split_stream
 from watersmeet.runtime.local.sources import SourceBatch
 from watersmeet.runtime.reports import StreamReport, TaskReport
@@ -141,10 +141,7 @@ class LocalExecutor:
         for rows in _piecewise(batch.rows, self._schemas[stream]):
             split, seen = split_stream(rows, stream, context, self._late)
             report = report.plus(seen)
-            for leaf in context.leaves:
-                if leaf.stream == stream:
-                    sent = context.cut(prepare(split, leaf, tally), leaf)
-                    pieces += [(to, leaf.port, spool.put(part)) for to, part in sent]
+            pieces += [(slot, port, spool.put(part)) for slot, port, part in enter(split, stream, context, tally)]
         files = tuple(zip(batch.files, batch.modified_us, strict=True))
         report = replace(
             report,

@@ -25,6 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.adapt.decisions import for_people
+from watersmeet.adapt.forced_step import parse_groups
 from watersmeet.adapt.policies.migrate import AUTO
 from watersmeet.draw.explain import explain_text
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, cause, user_function_error
@@ -261,13 +262,17 @@ class SparkRun:
         with self._working():
             self._driver.drain(ended=False)
 
-    def migrate(self, plan: str, by: str = AUTO) -> Mapping[str, Any]:
-        """Change the plan, as in `migrate("((A B) C)", by="moving-state")`; the decision. Batches wait meanwhile."""
+    def migrate(self, plan: str, by: str = AUTO, groups: str | None = None) -> Mapping[str, Any]:
+        """Change the plan, as in `migrate("((A B) C)", by="moving-state")`; the decision. Batches wait meanwhile.
+
+        With `groups`, as in "0-99, 120", theirs alone.
+        """
         self._refuse_inside_batch("migrate")
+        within = None if groups is None else parse_groups(groups, "groups of migrate()")
         with self._working(), self._driver.turn:
             if self._is_over or self._ended.is_set():
                 raise JobError("the run has ended", detail="Its plan cannot be changed any more.")
-            return self._driver.migrate(plan, by, "asked for by hand")
+            return self._driver.migrate(plan, by, "asked for by hand", within)
 
     def rescale(self, slots: int) -> Mapping[str, Any]:
         """Have so many slots from the next batch on; the decision. It lasts through restarts with the same settings."""
@@ -345,7 +350,7 @@ class SparkRun:
 
     @property
     def plan(self) -> str:
-        """The shape of the plan, such as `((A B) C)`."""
+        """The shape of the plan, such as `((A B) C)`; with those of groups that have another."""
         return self._manifest.plan
 
     def explain(self, extended: bool = False) -> str:

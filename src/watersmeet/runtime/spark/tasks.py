@@ -20,7 +20,6 @@ from pyspark import TaskContext
 
 from watersmeet import faults
 from watersmeet.errors import WatersmeetError
-from watersmeet.kernel.prepare import prepare
 from watersmeet.kernel.rows import concat
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.placement import Placement
@@ -28,6 +27,7 @@ from watersmeet.model.stretches import Stretch, unite_stretches
 from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
+from watersmeet.runtime.entering import enter
 from watersmeet.runtime.late_rows import split_stream
 from watersmeet.runtime.seeding import SeedPiece, seed_rows
 from watersmeet.runtime.spark.blobs import (
@@ -121,10 +121,8 @@ class Pack:
         context = self.context
         split, report = split_stream(concat(pieces, self.layout.schemas[stream]), stream, context, self.late)
         tally = FilterTally(time.perf_counter)
-        for leaf in context.leaves:
-            if leaf.stream == stream:
-                for slot, piece in context.cut(prepare(split, leaf, tally), leaf):
-                    yield pack(piece, slot, context.port_stage[leaf.port], leaf.port)
+        for slot, port, piece in enter(split, stream, context, tally):
+            yield pack(piece, slot, context.port_stage[port], port)
         sync_files(late_files_of([report], self.late))
         yield report_cell(home, replace(report, filters=tally.counts))
 

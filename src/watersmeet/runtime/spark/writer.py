@@ -60,12 +60,14 @@ OPTIONS = (
     "scale",
     "scaleSlots",
     "scaleSeconds",
+    "balanceBy",
     "spill",
     "merge",
     "replan",
     "replanEvery",
     "replanThreshold",
     "replanQuota",
+    "replanScope",
     "migrate",
     "cores",
     "slots",
@@ -321,6 +323,7 @@ class StreamWriter:
             rates=self._number(
                 "balanceRates", given.rates, "It is how many times the results of another slot's groups."
             ),
+            by=options.get("balanceBy", given.by),
         )
 
     def _scale(self) -> ScaleSettings:
@@ -356,6 +359,7 @@ class StreamWriter:
             self._share("replanThreshold", given.threshold),
             options.get("migrate", given.by),
             self._share("replanQuota", given.quota),
+            options.get("replanScope", given.scope),
         )
         return settings.for_plan(options.get("plan", self._adapt.plan))
 

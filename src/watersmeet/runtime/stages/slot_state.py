@@ -27,6 +27,7 @@ from watersmeet.model.routing import (
     Routing,
     Slice,
     count_groups,
+    has_group,
     intersect_ranges,
     subtract_ranges,
     union_ranges,
@@ -59,9 +60,10 @@ class SlotState:
         self._cooled: list[pa.RecordBatch] = []
 
     def _owned(self, state: State) -> Slice:
-        """The groups of the state's partitioning that are this slot's."""
-        routing = self._routing(state)
-        return Slice(routing.owned_by(self.slot), routing.bounds)
+        """The groups of the state's partitioning that are this slot's, of those that the task is for."""
+        routing, within = self._routing(state), self.context.within
+        owned = routing.owned_by(self.slot)
+        return Slice(owned if within is None else intersect_ranges(owned, within), routing.bounds)
 
     def _routing(self, state: State) -> Routing:
         return self.context.placement.of(state.partitioning)
@@ -274,8 +276,8 @@ class SlotState:
 
     def mine(self, merge: GroupsToMerge, state: State) -> GroupsToMerge | None:
         """What of a merge is this slot's to do."""
-        owners = self._routing(state).owners
-        kept = [place for place, group in enumerate(merge.groups) if owners[group] == self.slot]
+        owned = self._owned(state).groups
+        kept = [place for place, group in enumerate(merge.groups) if has_group(owned, group)]
         if not kept:
             return None
         groups = tuple(merge.groups[place] for place in kept)

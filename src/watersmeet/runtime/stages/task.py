@@ -130,6 +130,7 @@ class StageTask:
         self._counts: dict[str, dict[str, int]] = {}
         self._statistics = GroupStatistics(context.lineage, context.watched) if context.watched else None
         self._pairs: list[PairCounts] = []
+        self._own_pairs: list[PairCounts] = []
         self._filters: list[FilterCounts] = []
         self._ahead: dict[StateName, HashFilter] = {}
 
@@ -223,10 +224,13 @@ class StageTask:
                 hashed *= own[i] if self.state.foreign(inputs[j].aliases) else 1.0
             low, high = sorted((i, j))
             self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, everywhere, hashed))
+            self._own_pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, possible, same))
         for reads, (checked, passed) in tally.checked.items():
             if len(reads) == 2:
                 low, high = sorted(reads)
-                self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, 0, 0, checked, passed))
+                seen = PairCounts(inputs[low].aliases, inputs[high].aliases, 0, 0, checked, passed)
+                self._pairs.append(seen)
+                self._own_pairs.append(seen)
         self._filters += tally.filters.counts
 
     def outcome(self) -> Outcome:
@@ -240,6 +244,7 @@ class StageTask:
             joins=self._counts,
             rows=self.rows,
             pairs=add_pairs(self._pairs),
+            own_pairs=add_pairs(self._own_pairs) if self.context.by_slot else (),
             rows_merged=self.rows_merged,
             groups={} if self._statistics is None else self._statistics.seen,
             filters=add_filters(self._filters),

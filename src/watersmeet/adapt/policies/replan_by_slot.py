@@ -1,0 +1,95 @@
+"""Re-plans slot by slot: each slot's groups get the tree that is best by what that slot has measured ([Zhu06], 23.1).
+
+Local re-optimisation, where all inputs share a key. Every `every` batches the policy asks, for each slot, what the
+trees that its groups run cost by the slot's own rates and selectivities, and what the best one would. Groups whose tree
+costs more by `LEAST` go over to the best one, if what is saved until the next look is worth more than the change. So do
+groups that were moved to the slot and run the tree of another.
+
+Departures: the paper re-optimises a machine when its own statistics have changed; here every look compares, as a search
+over the few inputs of such a query takes little. One slot at a time where the way takes more than one step.
+
+Known limit: what a slot has measured is of the groups that it has had, and fades as `Measured` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from watersmeet.adapt.decisions import BeginMigration, ChangePlan, Decision, MigrationAbandoned
+from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.policies.migrate import AUTO
+from watersmeet.adapt.policies.migrate.moving_state import MovingState
+from watersmeet.adapt.policies.migrate.road import corrected
+from watersmeet.adapt.settings import ReplanSettings
+from watersmeet.model.ids import Partitioning
+from watersmeet.model.routing import Groups, count_groups, groups_text, intersect_ranges, union_ranges
+from watersmeet.model.statistics import FADE, Measured
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.layout.shapes import common_key
+
+LEAST = 0.1  # of what a tree costs, that the best one must save
+
+
+@dataclass(frozen=True)
+class ReplanBySlot:
+    settings: ReplanSettings
+
+    moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
+    needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PLANS})
+
+    def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        if not outlook.next_batch or outlook.next_batch % self.settings.every or outlook.migrating:
+            return
+        key = common_key([outlook.plan])
+        if key is None:
+            return
+        for slot, measured in enumerate(outlook.learned.by_slot[: outlook.placement.slots]):
+            if measured.seconds > 0 and all(measured.rows.get(alias) for alias in outlook.plan.query.aliases):
+                yield from self._of_slot(outlook, slot, measured, key)
+
+    def _of_slot(self, outlook: Outlook, slot: int, measured: Measured, key: Partitioning) -> Iterator[Decision]:
+        owned = outlook.placement.of(key).owned_by(slot)
+        worse: list[Groups] = []
+        saved = standing = cpu = 0.0
+        best = None
+        for track in outlook.shapes:
+            held = owned if track.within is None else intersect_ranges(owned, track.within)
+            if not held:
+                continue
+            found = outlook.compare(track.spec, measured)
+            best = found.best
+            if not found.same and found.saved >= LEAST * found.standing.cost.cpu:
+                share = count_groups(held) / count_groups(owned)
+                worse.append(held)
+                saved, standing = saved + share * found.saved, standing + share * found.standing.cost.cpu
+                cpu += share * best.cost.cpu
+        within = union_ranges(group for held in worse for group in held)
+        if best is None or not within or _tried(outlook, within):
+            return
+        if common_key([outlook.plan, lay_out(outlook.plan.query, best.tree)]) is None:
+            return
+        life = self.settings.every * measured.seconds * (1 - FADE)
+        rows = outlook.input_rows * count_groups(within) / outlook.placement.of(key).groups
+        price = corrected(outlook.learned.roads, MovingState.name, MovingState().price(int(rows), None, cpu))
+        if saved * life < price:
+            return
+        reason = (
+            f"by what slot {slot} has measured, groups {groups_text(within)} cost {standing:.3g} cores, and "
+            f"{best.tree} would cost {cpu:.3g}; that saves {saved * life:.3g} s until the next look, "
+            f"and takes {price:.3g} s"
+        )
+        yield ChangePlan(str(best.tree), AUTO, outlook.next_batch, reason, within=within)
+
+
+def _tried(outlook: Outlook, within: Groups) -> bool:
+    """Whether it came to nothing before this very batch, or is under way."""
+    kinds = (BeginMigration.__name__, MigrationAbandoned.__name__)
+    wanted = [list(groups) for groups in within]
+    return any(
+        entry["decision"] in kinds
+        and entry.get("before_batch") == outlook.next_batch
+        and entry.get("within") in (None, wanted)
+        for entry in outlook.decisions
+    )
