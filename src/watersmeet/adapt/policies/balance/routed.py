@@ -48,7 +48,7 @@ def with_routed(pieces: Pieces, outlook: Outlook) -> Iterator[Piece]:
 def _kept(outlook: Outlook) -> Iterator[tuple[Partitioning, tuple[Floats, Floats]]]:
     """Rows and bytes that routed joins keep, by group of each of their partitionings."""
     plan, segments = outlook.plan, outlook.manifest.segments
-    routed = [state for name, state in plan.states.items() if name not in plan.operator_of]
+    routed = [state for name, state in plan.states.items() if name not in plan.operators_of]
     for partitioning in dict.fromkeys(state.partitioning for state in routed):
         groups = outlook.placement.of(partitioning).groups
         rows, sizes = np.zeros(groups), np.zeros(groups)
