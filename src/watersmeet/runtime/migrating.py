@@ -422,7 +422,7 @@ class Migrator:
     def _standing(self, track: Track, silent_seconds: float | None = None) -> Standing:
         seen, pace, (old_rows, new_rows) = _warming(track), self._pace, self._rows(track)
         rhythm, now = self._driver.rhythm, self._driver.clock.now()
-        batch_seconds = rhythm.long or self._driver.batch_seconds
+        batch_seconds = max(rhythm.long or 0.0, self._driver.batch_seconds)
         return Standing(
             seen,
             self._now,

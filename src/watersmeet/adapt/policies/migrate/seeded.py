@@ -37,11 +37,11 @@ from watersmeet.state.manifest import Warming
 # 1.3 here, and 1.41 times with 1.15 (`benchmarks/migration`, gaps).
 STRETCH = 1.25
 IDLE_SECONDS = 1.0  # that a step may take where rows have not come when they usually do
-LEAST_SECONDS = 0.02  # that it may take there, and right before a batch: nobody notices
+LEAST_SECONDS = 0.04  # that it may take there, and right before a batch: nobody notices
 SHARE = 0.4  # of the time of a batch that a step right before one may take, where batches leave no time between them
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
 WORTH = 0.5  # of what a step may take at most, below which it is not worth its while
-LAST = 0.5  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
+LAST = 0.75  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
 FINEST = FULL // 512  # stretches of the hash that a step goes on by, at least: groups are hardly smaller
 
 
