@@ -9,7 +9,7 @@ import json
 import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,9 +20,11 @@ from chaos.judge import Judge, Tally
 from chaos.mortal import Blow
 from chaos.shapes import FILE_US, LATENESS_FILES, Shape
 from chaos.shelves import FolderShelf, Shelf
+from chaos.steps import Placed, Step, name_steps
 from chaos.wrong import WrongError
 from object_server import S3Proxy
-from watersmeet.config import Job
+from watersmeet.config import Job, load_job
+from watersmeet.errors import WatersmeetError
 from watersmeet.runtime.events import Event
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
@@ -32,23 +34,6 @@ from watersmeet.state.table import read_versions
 GROUPS = 6
 OUTPUTS = 3  # folders that results go to, one at a time
 ASIDE = ("_rolled-back-*", "_set-aside-*")  # where operations put results that were withdrawn
-
-
-@dataclass(frozen=True)
-class Step:
-    """An entry of `[[adapt.force]]`: what is forced before a batch.
-
-    >>> Step(5, {"slots": 3, "move": ["J1:2->1"]}).toml
-    '{at_batch = 5, slots = 3, move = ["J1:2->1"]}'
-    """
-
-    at_batch: int
-    values: Mapping[str, Any]
-
-    @property
-    def toml(self) -> str:
-        entries = {"at_batch": self.at_batch, **self.values}
-        return "{" + ", ".join(f"{name} = {json.dumps(value)}" for name, value in entries.items()) + "}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +53,8 @@ class Settings:
     max_rows_per_file: int = 0
     drain: bool = False
     plan: str = ""
-    forced: tuple[Step, ...] = ()
+    forced: tuple[Step, ...] = ()  # changes of the plan
+    placed: tuple[Placed, ...] = ()
     balance: str = ""
     balance_every: int = 1
     slot_memory: str = ""
@@ -91,7 +77,6 @@ class Settings:
             "run.slot_memory": self.slot_memory,
         }
         chosen = [f"{name}={json.dumps(value)}" for name, value in asked.items() if value]
-        chosen += [f"adapt.force=[{', '.join(step.toml for step in self.forced)}]"] if self.forced else []
         return chosen + [f"streams.{name}.options.maxFilesPerTrigger={self.max_files}" for name in streams]
 
 
@@ -143,6 +128,8 @@ class Action(Protocol):
 
 
 class Ground(ABC):
+    job_file: Path
+
     def __init__(self, shape: Shape, home: Path, inputs: Path, places: Places, results: Shelf | None = None) -> None:
         self.shape = shape
         self.home = home
@@ -270,6 +257,22 @@ class Ground(ABC):
         """That the next run begins with, if it has anything to read."""
         found = self.versions()
         return found[-1].last_batch + 1 if found else 0
+
+    def overrides(self) -> list[str]:
+        """What the settings replace in the job file, which is there."""
+        chosen = self.settings.overrides(self.shape.streams)
+        steps = [*self.settings.forced]
+        if self.settings.placed and (versions := self._readable()):
+            job = load_job(self.job_file, chosen)
+            steps += name_steps(self.settings.placed, self.settings.forced, job, versions[-1])
+        return chosen + ([f"adapt.force=[{', '.join(step.toml for step in steps)}]"] if steps else [])
+
+    def _readable(self) -> list[Manifest]:
+        """The versions; none where a bit has flipped."""
+        try:
+            return self.versions()
+        except WatersmeetError:
+            return []
 
     def check_tidy(self) -> None:
         """After a start that collects: nothing lies about that no version kept refers to."""

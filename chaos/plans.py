@@ -6,9 +6,10 @@ import random
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from chaos.ground import Ground, Step
+from chaos.ground import Ground
 from chaos.mortal import Blow
 from chaos.shapes import Shape
+from chaos.steps import Step
 from chaos.world import World
 from watersmeet.adapt.policies.migrate import ROADS
 from watersmeet.faults import OF_MIGRATION

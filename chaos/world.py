@@ -91,7 +91,7 @@ class World(Ground):
     def overrides(self) -> list[str]:
         """What the settings replace in the job file, which is written with where results go now."""
         self.job_file.write_text(self.job_text("local"))
-        return self.settings.overrides(self.shape.streams)
+        return super().overrides()
 
     def run(self) -> str:
         """A run that goes on with the history until an action wants it to end, or it dies."""

@@ -194,7 +194,7 @@ class SparkWorld(Ground):
         self.job_file.write_text(text)
 
     def _set_options(self, endless: bool) -> list[str]:
-        chosen = self.settings.overrides(self.shape.streams)
+        chosen = self.overrides()
         chosen += ['run.trigger="1 second"'] if endless else []
         return [part for setting in chosen for part in ("--set", setting)]
 
@@ -220,7 +220,7 @@ class SparkWorld(Ground):
         return environment
 
     def job(self) -> Job:
-        return load_job(self.job_file, self.settings.overrides(self.shape.streams))
+        return load_job(self.job_file, self.overrides())
 
     def check_tidy(self) -> None:
         """Without a JVM: open and close the checkpoint, which collects."""
