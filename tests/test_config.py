@@ -321,7 +321,7 @@ def with_stream(line: str) -> str:
         pytest.param(
             MINIMAL + "[[adapt.force]]\nat_batch = 1",
             "the entry of [[adapt.force]] for batch 1 forces nothing",
-            "one or more of cut, plan, slots, move, spill, spill_share, merge",
+            "one or more of cut, plan, slots, move, spread, draw_together, spill, spill_share, merge",
             id="forces nothing",
         ),
         pytest.param(

@@ -163,8 +163,8 @@ def test_an_executor_dies_while_groups_move_and_slots_change(cluster: Cluster, t
         kill_one_at_work(run)
         tasks = run.finish()
     check(run, expected)
+    # Whether another one comes in its place before the other has done the rest is a matter of seconds.
     assert any(task.reason == LOST for task in tasks), "the executor had no task"
-    assert len({task.executor for task in tasks}) >= 3, "two at first, and one in the place of the one that died"
 
 
 @pytest.mark.campaign
