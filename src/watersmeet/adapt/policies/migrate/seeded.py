@@ -7,9 +7,9 @@ that came during the first, and so on, until so few are left that they and the s
 group by group along the hash, by steps while the sources are silent, and one before each batch. A step takes in as many
 rows as the last one did in the time that is left: results are to come after `STRETCH` times what is usual between two
 batches, and the next batch needs its time of that, whenever its rows come. Between two batches at least `AT_LEAST`
-times as many rows as come with one are taken in, whatever that takes: so rounds get shorter. Where a run has fallen
-behind, so that the next results come late without any step, it is `BEHIND` times as many: the sooner the better plan
-answers, the better. One step before a batch, because on Spark each is a job, which takes its time however few rows it has.
+times as many rows as come with one are taken in, whatever that takes: so rounds get shorter. It is `BEHIND` times as
+many where a run has fallen behind, so that results are late without any step: the sooner the better plan answers, the
+better. One step before a batch, because on Spark each is a job, which takes its time however few rows it has.
 
 Limits: where batches follow each other without a pause, and taking in `AT_LEAST` times their rows takes longer than
 what is left, results come later than that. Where a join without a shared key has to run again whose inputs both plans
@@ -41,9 +41,10 @@ IDLE_SECONDS = 1.0  # that a step may take where rows have not come when they us
 LEAST_SECONDS = 0.04  # that it may take there, and right before a batch: nobody notices
 SHARE = 0.4  # of the time of a batch that a step right before one may take, where batches leave no time between them
 AT_LEAST = 2.0  # times the rows that come with a batch, which are taken in after it
-BEHIND = 4.0  # the same where batches take longer than the time from one to the next: they are late in any case
+BEHIND = 4.0  # the same where batches take longer than the time from one to the next
 WORTH = 0.5  # of what a step may take at most, below which it is not worth its while
 LAST = 0.75  # of what a step may take in, that is left for the switch: it has more to do, and caches are cold after it
+FRESH = 0.4  # of the rate of a round, that the first step of the next goes by: new rows meet all that there are
 FINEST = FULL // 512  # stretches of the hash that a step goes on by, at least: groups are hardly smaller
 
 
@@ -60,9 +61,11 @@ class Seeded:
         seen = standing.warming
         if standing.at_once:
             return TakeOver()
-        allowed = _rows_allowed(standing)
+        rate = _rate(standing)
+        allowed = math.ceil(rate * _seconds(standing))
         if standing.silent_seconds is None:
-            due = max(allowed, int((AT_LEAST if _whole(standing) > 0 else BEHIND) * standing.batch_rows))
+            behind = standing.batch_seconds > STRETCH * standing.usual_seconds
+            due = max(allowed, int((BEHIND if behind else AT_LEAST) * standing.batch_rows))
             allowed = due - standing.taken if standing.taken < WORTH * due else 0
         if not allowed:
             return Wait("its share of the time")
@@ -86,23 +89,19 @@ def _on_by(cursor: int, rows: int, of_rows: int) -> int:
     return cursor + width if cursor + (1 + WORTH) * width < FULL else FULL
 
 
-def _rows_allowed(standing: Standing) -> int:
-    """How many rows a step may take in."""
+def _rate(standing: Standing) -> float:
+    """Rows a second that a step is expected to take in."""
     seen = standing.warming
     before = seen.rows / seen.seconds if seen.rows and seen.seconds > 0 else FIRST_RATE
-    return math.ceil((standing.rows_a_second or before) * _seconds(standing))
+    return (standing.rows_a_second or before) * (FRESH if seen.rows and not seen.in_round else 1.0)
 
 
 def _seconds(standing: Standing) -> float:
     """How long a step may take, so that results of the next batch are in time; 0: too short to be worth its while."""
-    usual, since, whole = standing.usual_seconds, standing.since_seconds, _whole(standing)
+    usual, since = standing.usual_seconds, standing.since_seconds
+    whole = STRETCH * usual - standing.batch_seconds
     if standing.silent_seconds is None:
         return max(LEAST_SECONDS, SHARE * standing.batch_seconds, whole - since)
     if since > STRETCH * usual:
         return max(LEAST_SECONDS, min(IDLE_SECONDS, standing.silent_seconds))
     return whole - since if since <= (1 - WORTH) * whole else 0.0
-
-
-def _whole(standing: Standing) -> float:
-    """Seconds that are left for steps from one batch to the next."""
-    return STRETCH * standing.usual_seconds - standing.batch_seconds
