@@ -7,11 +7,12 @@ and few figures. What is not from the dissertation, as all of `seeded`, is a cla
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from experiments.claims import Claim
 from experiments.migration import MOVING, PARALLEL, ROADS, SEEDED
 from experiments.migration_reasons import (
+    LATER,
     SILENT,
     WHY_CROSSOVER,
     WHY_MEMORY,
@@ -208,9 +209,11 @@ def _seeded_first(findings: Findings) -> Claim:
 def _silence(findings: Findings) -> Claim:
     found = {road: gap_of(findings.back.traces[road]) for road in ROADS}
     texts = [
-        f"{road} {_ms(gap['during'])} (before: {_ms(gap['before'])})" for road, gap in found.items() if gap is not None
+        f"{road} {_ms(gap['during'])} (before: {_ms(gap['before'])}, after: {_ms(gap['after'])})"
+        for road, gap in found.items()
+        if gap is not None
     ]
-    silent = {road: gap is not None and gap["during"] > SILENT * gap["before"] for road, gap in found.items()}
+    silent = {road: gap is not None and _is_silent(gap) for road, gap in found.items()}
     return Claim(
         OURS,
         "(ours) moving state is silent while it recomputes; parallel track and seeded never are. Longest time without "
@@ -219,6 +222,10 @@ def _silence(findings: Findings) -> Claim:
         silent == {MOVING: True, PARALLEL: False, SEEDED: False},
         WHY_SILENCE,
     )
+
+
+def _is_silent(gap: Mapping[str, float]) -> bool:
+    return gap["during"] > SILENT * gap["before"] and gap["during"] > LATER * gap["after"]
 
 
 # --- section 16.3 ----------------------------------------------------------------------------------------------------
@@ -300,7 +307,7 @@ def _high_silence(findings: Findings) -> Claim:
         "longest time without a result: "
         + ", ".join(f"{road} {_ms(gap['during'])}" for road, gap in found.items() if gap is not None)
         + (f"; before {_ms(moving['before'])}" if moving is not None else ""),
-        moving is not None and moving["during"] > SILENT * moving["before"],
+        moving is not None and _is_silent(moving),
         WHY_SHORT,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 SILENT = 3.0  # times the longest gap between results before: what counts as silence
+LATER = 1.5  # times the longest gap under the new plan, which may have slower batches: no less is silence
 
 WHY_ONE_WINDOW = (
     "One window, not two: the dissertation purges a joined row by the largest timestamp in it. A new row of B that "
@@ -25,12 +26,14 @@ WHY_CROSSOVER = (
     "it had cores of its own."
 )
 WHY_SEEDED = (
-    "Seeded: it computes as much as moving state, in steps that take at most 0.4 of the time of a batch, and then "
-    "has to catch up. Where moving state would take about a window or more, holding back makes it the last to end."
+    "Seeded: it computes as much as moving state, in steps that are to end before the next results are due, and then "
+    "has to catch up. A run that has fallen behind takes larger steps, and so ends before a window is over."
 )
 WHY_SILENCE = (
     "Silence: results come with batches, so what is compared is the longest time between two batches with results, "
-    f"during the migration and before it; {SILENT:g} times as long counts as silence."
+    f"during the migration, before it and after it; {SILENT:g} times as long as before counts as silence, if it is "
+    f"{LATER:g} times as long as under the new plan, too: the first batch of the new plan belongs to the migration, "
+    "and the other way round a batch of the new plan takes two or three times as long as one of the old."
 )
 WHY_MORE_ROWS = (
     "Intermediate rows: during a parallel track both plans keep theirs, here as there. In the dissertation moving "

@@ -408,23 +408,28 @@ def _paced(setting: Setting, tree: str, rows: Rows, seconds: float, controller: 
     return PacedRun(_plan(setting, tree), rows, pace, CpuClock(), controller=controller)
 
 
-def gaps(samples: Sequence[Sample], since: float, until: float) -> list[float]:
-    """The times from one batch with results to the next, of those that end after `since` and begin before `until`."""
+def gaps(samples: Sequence[Sample]) -> list[tuple[float, float]]:
+    """When one batch with results was done, and when the next one."""
     found, last, results = [], 0.0, 0
     for sample in samples:
         if sample.results > results:
-            if sample.seconds > since and last < until:
-                found.append(sample.seconds - last)
+            found.append((last, sample.seconds))
             last, results = sample.seconds, sample.results
     return found
 
 
 def gap_of(trace: Trace) -> dict[str, float] | None:
-    """The longest times without a result: in a while before the first migration, and until the new plan has some."""
+    """The longest times without a result: a while before the first migration, until the new plan has some, and then."""
     if not trace.changes:
         return None
-    change = trace.changes[0]
-    earlier = [sample for sample in trace.samples if sample.seconds <= change.asked_at]
-    before = gaps(earlier, change.asked_at * 3 / 4, change.asked_at)
-    during = gaps(trace.samples, change.asked_at, change.done_at)
-    return {"before": max(before, default=0.0), "during": max(during, default=0.0)}
+    change, found = trace.changes[0], gaps(trace.samples)
+    asked, done = change.asked_at, change.done_at
+
+    def longest(chosen: list[tuple[float, float]]) -> float:
+        return max((end - begin for begin, end in chosen), default=0.0)
+
+    return {
+        "before": longest([(begin, end) for begin, end in found if asked * 3 / 4 < end <= asked]),
+        "during": longest([(begin, end) for begin, end in found if end > asked and begin < done]),
+        "after": longest([(begin, end) for begin, end in found if begin >= done]),
+    }

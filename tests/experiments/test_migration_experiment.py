@@ -257,12 +257,9 @@ def test_where_moving_state_overtakes_a_window() -> None:
 def test_gaps_are_between_batches_with_results() -> None:
     times = [(0.0, 0), (1.0, 5), (2.0, 5), (4.0, 6), (4.5, 9)]
     samples = [Sample(seconds, seconds, results, 0, 0, 0) for seconds, results in times]
-    assert gaps(samples, 0.0, 5.0) == [1.0, 3.0, 0.5]
-    assert gaps(samples, 4.0, 5.0) == [0.5]
-    assert gaps(samples, 0.0, 1.0) == [1.0]
-    assert gaps(samples, 1.0, 3.0) == [3.0]
+    assert gaps(samples) == [(0.0, 1.0), (1.0, 4.0), (4.0, 4.5)]
     trace = Trace(tuple(samples), None, None, (change_of(MOVING, 1.0, 0.0, at=1.0),))
-    assert gap_of(trace) == {"before": 1.0, "during": 3.0}
+    assert gap_of(trace) == {"before": 1.0, "during": 3.0, "after": 0.5}
 
 
 def test_leads_are_over_a_stretch_of_time() -> None:

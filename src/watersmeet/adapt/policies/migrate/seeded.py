@@ -61,8 +61,7 @@ class Seeded:
         seen = standing.warming
         if standing.at_once:
             return TakeOver()
-        rate = _rate(standing)
-        allowed = math.ceil(rate * _seconds(standing))
+        allowed = _rows_allowed(standing)
         if standing.silent_seconds is None:
             behind = standing.batch_seconds > STRETCH * standing.usual_seconds
             due = max(allowed, int((BEHIND if behind else AT_LEAST) * standing.batch_rows))
@@ -89,11 +88,12 @@ def _on_by(cursor: int, rows: int, of_rows: int) -> int:
     return cursor + width if cursor + (1 + WORTH) * width < FULL else FULL
 
 
-def _rate(standing: Standing) -> float:
-    """Rows a second that a step is expected to take in."""
+def _rows_allowed(standing: Standing) -> int:
+    """How many rows a step may take in."""
     seen = standing.warming
     before = seen.rows / seen.seconds if seen.rows and seen.seconds > 0 else FIRST_RATE
-    return (standing.rows_a_second or before) * (FRESH if seen.rows and not seen.in_round else 1.0)
+    rate = (standing.rows_a_second or before) * (FRESH if seen.rows and not seen.in_round else 1.0)
+    return math.ceil(rate * _seconds(standing))
 
 
 def _seconds(standing: Standing) -> float:
