@@ -80,7 +80,7 @@ def run(case: Case, **options: Any) -> tuple[Counter[tuple[Any, ...]], dict[str,
     return counted(table), events[-1]
 
 
-@contract_settings(150)
+@contract_settings(110)
 @given(cases())
 def test_the_answer_is_the_oracles(case: Case) -> None:
     expected = case.answer()
@@ -100,7 +100,7 @@ def test_rows_that_are_ahead_are_neither_joined_nor_seen(case: Case) -> None:
     assert (end["rows_late"], end["rows_ahead"]) == (expected.rows_late, expected.rows_ahead)
 
 
-@contract_settings(40)
+@contract_settings(30)
 @given(cases(largest=4), st.randoms(use_true_random=False))
 def test_all_plans_give_the_same_answer(case: Case, random: Random) -> None:
     expected = case.answer().rows
@@ -133,7 +133,7 @@ class Lost(Exception):
     """The run ended between a commit and its delivery."""
 
 
-@contract_settings(60)
+@contract_settings(40)
 @given(cases(largest=4, ahead=AHEAD_OF), st.data())
 def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject) -> None:
     expected = case.answer()

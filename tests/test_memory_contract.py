@@ -256,7 +256,7 @@ def check_shapes(run: LocalRun) -> None:
                 assert not intersect_ranges(segment.groups, track.within or ())
 
 
-@contract_settings(100)
+@contract_settings(70)
 @given(cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.2, 0.6, 1.0]))
 def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     with tuned(case):
@@ -264,7 +264,7 @@ def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often
     assert rows == case.answer().rows
 
 
-@contract_settings(50)
+@contract_settings(30)
 @given(cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.1, 0.4]))
 def test_spreads_change_nothing(case: Case, random: Random, often: float) -> None:
     """With few groups, nearly all of which are spread at any time, and less of all else."""
@@ -274,7 +274,7 @@ def test_spreads_change_nothing(case: Case, random: Random, often: float) -> Non
     assert rows == case.answer().rows
 
 
-@contract_settings(40)
+@contract_settings(24)
 @given(
     cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5])
 )
@@ -289,7 +289,7 @@ def shares_a_key(case: Case) -> bool:
     return len(case.inputs) > 2 and any(len(found) == len(case.inputs) for found in key_classes(case.equalities))
 
 
-@contract_settings(20)
+@contract_settings(12)
 @given(
     cases(largest=4).filter(shares_a_key),
     st.randoms(use_true_random=False),
@@ -305,7 +305,7 @@ def test_shapes_that_differ_by_group_change_nothing(
     assert rows == case.answer().rows
 
 
-@contract_settings(80)
+@contract_settings(60)
 @given(
     cases(largest=4),
     st.sampled_from([name for name, _ in SPILL_POLICIES]),
@@ -324,7 +324,7 @@ def test_any_budget_and_policy_gives_the_same_answer(case: Case, policy: str, bu
         assert progress[-1]["owed_groups"] == {}
 
 
-@contract_settings(60)
+@contract_settings(40)
 @given(
     cases(largest=4),
     st.sampled_from([name for name, _ in BALANCE_POLICIES]),

@@ -116,6 +116,7 @@ def test_a_function_fails_and_the_query_is_started_again(
     check_function(job, expected)
 
 
+@pytest.mark.campaign
 def test_a_function_fails_in_several_runs(start: Start, job: JudgedJob, expected: Result) -> None:
     """The same delivery may fail again and again, and then others."""
     for fail in (1, 1, 2, 2):
@@ -245,6 +246,7 @@ def test_ids_grow_over_batches_and_merges(start: Start, job: JudgedJob, expected
     check_ids(made)
 
 
+@pytest.mark.campaign
 def test_ids_stay_the_same_on_every_delivery(start: Start, job: JudgedJob, expected: Result) -> None:
     """A batch and a later delivery fail; their ids come again, with the same rows, and before any larger one."""
     for fail in (3, 4):

@@ -320,7 +320,7 @@ def test_an_error_of_a_merge_reaches_whoever_waits_and_a_stop_is_none(spark: Any
     case = named("a bushy tree")
     case.write(tmp_path)
     entered = threading.Event()
-    seconds = [20]
+    seconds = [8]
 
     def take(frame: Any, batch_id: int) -> None:
         entered.set()
