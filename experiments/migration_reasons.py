@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SILENT = 3.0  # times the longest gap between results before: what counts as silence
-LATER = 1.5  # times the longest gap under the new plan, which may have slower batches: no less is silence
+LATER = 2.0  # times the longest gap under the new plan: at the switch that takes in what a batch brought, and then one
 
 WHY_ONE_WINDOW = (
     "One window, not two: the dissertation purges a joined row by the largest timestamp in it. A new row of B that "
@@ -32,8 +32,9 @@ WHY_SEEDED = (
 WHY_SILENCE = (
     "Silence: results come with batches, so what is compared is the longest time between two batches with results, "
     f"during the migration, before it and after it; {SILENT:g} times as long as before counts as silence, if it is "
-    f"{LATER:g} times as long as under the new plan, too: the first batch of the new plan belongs to the migration, "
-    "and the other way round a batch of the new plan takes two or three times as long as one of the old."
+    f"{LATER:g} times as long as under the new plan, too: the switch takes in what came with the last batch, and the "
+    "next one follows, so that two batches of the new plan come without results between them. The other way round a "
+    "batch of the new plan takes two or three times as long as one of the old."
 )
 WHY_MORE_ROWS = (
     "Intermediate rows: during a parallel track both plans keep theirs, here as there. In the dissertation moving "
