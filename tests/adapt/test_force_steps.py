@@ -140,11 +140,63 @@ def test_a_group_that_is_too_narrow_is_not_cut() -> None:
 
 
 def test_a_step_must_name_what_the_plan_has() -> None:
-    for step in (ForcedStep(0, spill=((Label("J9"), 0),)), ForcedStep(0, merge=((L1, GROUPS),))):
+    for step in (ForcedStep(1, spill=((Label("J9"), 0),)), ForcedStep(1, merge=((L1, GROUPS),))):
         with pytest.raises(JobError) as caught:
             check_steps(MemorySettings(forced=(step,)), PLAN, manifest_of(PLAN))
         assert caught.value.detail == "Its operators are J1, J2, with groups 0 to 7."
-    check_steps(MemorySettings(forced=(ForcedStep(0, spill=((L2, GROUPS - 1),)),)), PLAN, manifest_of(PLAN))
+    check_steps(MemorySettings(forced=(ForcedStep(1, spill=((L2, GROUPS - 1),)),)), PLAN, manifest_of(PLAN))
+
+
+MISFITS = (
+    ForcedStep(1, spill=((L2, 0),)),
+    ForcedStep(1, cut=((L2, 0),)),
+    ForcedStep(1, move=((L2, (0, 1), 1),)),
+    ForcedStep(1, move=((Label("k0"), None, 2),)),
+    ForcedStep(1, plan="mjoin", groups=((0, 2),)),
+)
+
+
+@pytest.mark.parametrize("step", MISFITS, ids=["a spill", "a cut", "a move", "a slot", "groups of a plan"])
+def test_a_run_that_has_changed_is_told_what_does_not_fit_any_more(step: ForcedStep) -> None:
+    """A job file that was right when the run began does not keep it from going on."""
+    routed = chain_plan(tree="(A B C)")
+    notes: list[str] = []
+    with pytest.raises(JobError) as caught:
+        check_steps(MemorySettings(forced=(step,)), routed, manifest_of(routed), notes.append)
+    changed = apply_all([RecordDecision(to_json(replace(CHANGE, before_batch=0)))], manifest_of(routed))
+    check_steps(MemorySettings(forced=(step,)), routed, changed, notes.append)
+    (told,) = notes
+    assert told.endswith(f"does not fit what this run has changed to, and is passed over: {caught.value.primary}")
+
+
+@pytest.mark.parametrize("step", MISFITS, ids=["a spill", "a cut", "a move", "a slot", "groups of a plan"])
+def test_steps_that_are_past_are_not_looked_at(step: ForcedStep) -> None:
+    routed = chain_plan(tree="(A B C)")
+    check_steps(MemorySettings(forced=(replace(step, at_batch=0),)), routed, manifest_of(routed))
+
+
+@pytest.mark.parametrize(
+    "steps, message",
+    [
+        ((ForcedStep(2, plan="((A B) X)"),), "X"),
+        ((ForcedStep(2, slots=9),), "9 slots cannot share 8 groups"),
+        ((ForcedStep(2, slots=1), ForcedStep(2, slots=2)), "for 1 and for 2 slots"),
+        ((ForcedStep(2, plan="mjoin"), ForcedStep(2, plan="left-deep")), "two plans before batch 2"),
+    ],
+)
+def test_what_no_plan_could_have_is_refused_whatever_has_changed(steps: tuple[ForcedStep, ...], message: str) -> None:
+    """Also after a step that does not fit."""
+    routed = chain_plan(tree="(A B C)")
+    changed = apply_all([RecordDecision(to_json(CHANGE))], manifest_of(routed))
+    with pytest.raises(JobError, match=message):
+        check_steps(MemorySettings(forced=(MISFITS[0], *steps)), routed, changed, [].append)
+
+
+def test_a_spread_by_an_input_that_comes_elsewhere_now_is_passed_over() -> None:
+    step = ForcedStep(1, spread=((L1, 0, (0, 1), "C"), (L2, 1, (0, 1), "C")))
+    passed_over, spread = forced(step)
+    assert passed_over == CannotForce(1, "inputs that do not come there: J1:0, dealing C")
+    assert spread == SpreadGroup(J2, 1, "C", (0, 1), 1, "forced")
 
 
 # --- another plan ----------------------------------------------------------------------------------------------------

@@ -200,3 +200,20 @@ def test_groups_that_an_optimiser_did_not_provide_for_are_passed_over(tmp_path: 
     (passed_over,) = decisions(job.finish(), "CannotForce")
     assert passed_over["reason"].endswith(" does not have J9:0")
     check_answer(job)
+
+
+def test_a_job_goes_on_although_its_steps_are_named_by_a_plan_that_it_does_not_have(tmp_path: Path) -> None:
+    """Nobody changes the job file. What has passed is not looked at; what is to come and does not fit is told."""
+    spills = "".join(
+        f'[[adapt.force]]\nat_batch = {batch}\nspill = ["J{name}:0"]\n' for batch, name in ((1, 3), (5, 9))
+    )
+    steps = 'plan = "left-deep"\n' + forced(2, "auto") + spills
+    job_with(tmp_path, steps, end=3).finish()
+    job = job_with(tmp_path, steps)
+    done = job.run_here()
+    assert done.code == 0, done.stderr
+    told = 'is passed over: [[adapt.force]] names "J9:0", which the plan does not have'
+    assert told in done.stderr
+    (passed_over,) = decisions(done.events, "CannotForce")
+    assert passed_over["reason"].endswith(" does not have J9:0")
+    check_answer(job)

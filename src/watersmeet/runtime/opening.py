@@ -173,7 +173,7 @@ def _take(
             note(f"the query was changed: {sentence}")
     else:
         _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
-        _check_steps(query, settings, table.manifest)
+        _check_steps(query, settings, table.manifest, note)
     former, name = table.manifest.holder, table.manifest.id or new_name()
     outputs = outputs.of_checkpoint(name)
     outputs.refuse_results_of_others(own_unnamed=not table.manifest.id or table.manifest.named_at > 0)
@@ -210,15 +210,21 @@ def _newest(folders: CheckpointFolders) -> Manifest:
     return table.manifest
 
 
-def _check_steps(query: Query, settings: RunSettings, manifest: Manifest) -> None:
-    """Refuse forced steps that cannot be taken, before anything is made that a refused run would leave behind."""
-    asked = asked_plan(query, settings.plan, manifest)
+def _check_steps(
+    query: Query, settings: RunSettings, manifest: Manifest, note: Callable[[str], None] | None = None
+) -> None:
+    """Refuse forced steps that cannot be taken, before anything is made that a refused run would leave behind.
+
+    `note` is told what does not fit a run that has changed and goes on with the settings that it has had.
+    """
+    asked, before = asked_plan(query, settings.plan, manifest), manifest.placement
     if asked is not None:  # it has that plan by the next batch
         spec = spec_of(query, choose_tree(query, asked))
         track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
         manifest = replace(manifest, tracks=(track,))
     placed = _placed(manifest, settings)
-    check_steps(settings.memory, plan_of(query, placed), placed)
+    same = asked is None and (settings.slots, settings.groups) == (before.asked_slots, before.groups)
+    check_steps(settings.memory, plan_of(query, placed), placed, note if same else None)
 
 
 def _placed(manifest: Manifest, settings: RunSettings) -> Manifest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -38,6 +38,7 @@ from watersmeet.optimize.strategies import STRATEGIES
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.layout.shapes import check_groups
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.query import Query
 from watersmeet.plan.spec import spec_of
 from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.plan.tree import choose_tree
@@ -128,6 +129,9 @@ def _placed(step: ForcedStep, slots: int, outlook: Outlook) -> Iterator[Decision
     gone += [
         f"{label}:{group}->{','.join(map(str, over))}" for label, group, over, _ in step.spread if max(over) >= slots
     ]
+    elsewhere = [f"{entry[0]}:{entry[1]}, dealing {entry[3]}" for entry in step.spread if not _is_dealt(entry, outlook)]
+    if elsewhere:
+        yield CannotForce(step.at_batch, f"inputs that do not come there: {'; '.join(elsewhere)}")
     if gone:
         titles = ", ".join(gone)
         yield CannotForce(step.at_batch, f"there are {slots} slots now, the last of which is {slots - 1}: {titles}")
@@ -138,11 +142,19 @@ def _placed(step: ForcedStep, slots: int, outlook: Outlook) -> Iterator[Decision
 def _spreads(step: ForcedStep, slots: int, outlook: Outlook) -> Iterator[SpreadGroup | DrawTogether]:
     labels = outlook.plan.labels
     for label, group, over, alias in step.spread:
-        if _is_there((label, group), outlook) and max(over) < slots:
+        if max(over) < slots and _is_there((label, group), outlook) and _is_dealt((label, group, over, alias), outlook):
             yield SpreadGroup(labels[label], group, alias, over, step.at_batch, FORCED)
     for label, group in step.draw_together:
         if _is_there((label, group), outlook):
             yield DrawTogether(labels[label], group, step.at_batch, FORCED)
+
+
+def _is_dealt(spread: LabelledSpread, outlook: Outlook) -> bool:
+    """Whether the input that is to be dealt comes to the group, as far as that is there."""
+    label, group, _, alias = spread
+    if not _is_there((label, group), outlook):
+        return True
+    return alias in dealt_inputs(outlook.plan, outlook.plan.operators[outlook.plan.labels[label]].partitioning)
 
 
 def _is_owner(outlook: Outlook, name: OperatorName | Partitioning, group: int, slot: int) -> bool:
@@ -228,56 +240,84 @@ def _keys(plan: PhysicalPlan, groups: Iterable[LabelledGroup]) -> Iterator[Group
         yield plan.labels[label], group
 
 
-def check_steps(settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest) -> None:
-    """Refuse forced steps that name what the plan does not have, or will not have when they are taken."""
+def check_steps(
+    settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest, note: Callable[[str], None] | None = None
+) -> None:
+    """Refuse forced steps to come that name what the plan does not have, or will not have when they are taken.
+
+    Once a run has decided anything, its plan, groups and slots need not be those that the steps were written for: then
+    `note` is told what does not fit, and the run passes it over (`CannotForce`). What no plan could have is refused.
+    """
+    to_come = (step for step in settings.forced if step.at_batch > manifest.last_batch)
+    batches = itertools.groupby(sorted(to_come, key=lambda step: step.at_batch), key=lambda step: step.at_batch)
+    steps = [list(together) for _, together in batches]
+    for together in steps:
+        _check_whatever_the_plan(together, plan.query, manifest.placement.groups)
+    try:
+        _check_fit(steps, plan, manifest)
+    except JobError as error:
+        if note is None or not any(
+            entry["version"] for entry in manifest.decisions
+        ):  # 0 has the plan that it began with
+            raise
+        note(f"a forced step to come does not fit what this run has changed to, and is passed over: {error.primary}")
+
+
+def _check_whatever_the_plan(together: Sequence[ForcedStep], query: Query, groups: int) -> None:
+    """Refuse what cannot be in any plan of the query: of steps that are taken together."""
+    changes = [step for step in together if step.plan is not None]
+    for one, other in itertools.combinations(changes, 2):
+        if one.groups is None or other.groups is None or intersect_ranges(one.groups, other.groups):
+            raise JobError(
+                f"[[adapt.force]] asks for two plans before batch {one.at_batch}",
+                detail=f"They are {one.plan} and {other.plan}.",
+            )
+    for step in changes:
+        assert step.plan is not None
+        check_road(step.by, query)
+        if step.plan not in dict(STRATEGIES):
+            choose_tree(query, step.plan)
+    wanted = sorted({step.slots for step in together if step.slots is not None})
+    if len(wanted) > 1:
+        raise JobError(
+            f"[[adapt.force]] asks for {wanted[0]} and for {wanted[1]} slots before batch {together[0].at_batch}"
+        )
+    for slots in wanted:
+        check_slots(slots, groups)
+
+
+def _check_fit(steps: Sequence[Sequence[ForcedStep]], plan: PhysicalPlan, manifest: Manifest) -> None:
+    """Refuse what does not fit the plan, the groups and the slots that there will be: of steps by batch."""
     placement, tracks = manifest.placement, manifest.shapes
-    steps = sorted(settings.forced, key=lambda step: step.at_batch)
-    for batch, group_of_steps in itertools.groupby(steps, key=lambda step: step.at_batch):
-        together = list(group_of_steps)
+    for index, together in enumerate(steps):
         changes = [step for step in together if step.plan is not None]
-        since = max(track.since_batch for track in manifest.shapes)
-        if batch < since or (changes and batch <= manifest.last_batch):
-            for step in changes:  # past, and of another plan
-                _check_plans([replace(step, groups=None)], plan, placement, tracks)
-            continue
-        if batch <= manifest.last_batch:
-            _check_named([named for step in together for named in step.cut], plan, placement)
-        elif not any(_is_changed(step, manifest.decisions) for step in changes):
+        if not any(_is_changed(step, manifest.decisions) for step in changes):
             _check_named([named for step in together for named in step.cut], plan, placement)
             for partitioning, group, at_hash in _cuts_of(together, plan, manifest, placement):
                 placement = placement.cut(partitioning, group, at_hash)
                 tracks = tuple(track.cut(group) for track in tracks)
             following = _check_plans(changes, plan, placement, tracks)
             if following is None:  # what an optimiser will find is not known, but how many slots there are is
-                _check_slots_alone([step for step in steps if step.at_batch >= batch], placement)
+                _check_slots_alone(steps[index:], placement)
                 return
             tracks = following
             plan = plan_of(plan.query, replace(manifest, tracks=tracks))
-        if batch > manifest.last_batch:
-            placement = _check_slots(together, placement)
+        placement = _rescaled(together, placement)
         moves = [move for step in together for move in step.move]
         _check_named([named for step in together for named in step.named], plan, placement)
         for move in moves:
             _check_moved(move, plan, placement)
-        if batch > manifest.last_batch:
-            _check_moves(moves, plan, placement)
-            _check_spreads([entry for step in together for entry in step.spread], plan, placement)
+        _check_moves(moves, plan, placement)
+        _check_spreads([entry for step in together for entry in step.spread], plan, placement)
 
 
 def _check_plans(
     steps: Sequence[ForcedStep], plan: PhysicalPlan, placement: Placement, tracks: tuple[Track, ...]
 ) -> tuple[Track, ...] | None:
-    """The tracks after forced changes of the plan; None where an optimiser will say. Refuses what cannot be."""
-    for one, other in itertools.combinations(steps, 2):
-        if one.groups is None or other.groups is None or intersect_ranges(one.groups, other.groups):
-            raise JobError(
-                f"[[adapt.force]] asks for two plans before batch {one.at_batch}",
-                detail=f"They are {one.plan} and {other.plan}.",
-            )
+    """The tracks after forced changes of the plan; None where an optimiser will say. Refuses groups that cannot be."""
     known = True
     for step in steps:
         assert step.plan is not None
-        check_road(step.by, plan.query)
         plans = [lay_out_spec(plan.query, track.spec) for track in tracks]
         if known := known and step.plan not in dict(STRATEGIES):
             spec = spec_of(plan.query, choose_tree(plan.query, step.plan))
@@ -291,25 +331,17 @@ def _check_plans(
     return tracks if known else None
 
 
-def _check_slots(steps: Sequence[ForcedStep], placement: Placement) -> Placement:
-    """With the slots that there are after these steps, which are taken together."""
-    wanted = sorted({step.slots for step in steps if step.slots is not None})
-    if len(wanted) > 1:
-        raise JobError(
-            f"[[adapt.force]] asks for {wanted[0]} and for {wanted[1]} slots before batch {steps[0].at_batch}"
-        )
-    for slots in wanted:
-        check_slots(slots, placement.groups)
-        return placement.rescale(slots)
-    return placement
+def _rescaled(together: Sequence[ForcedStep], placement: Placement) -> Placement:
+    """With the slots that there are after these steps."""
+    wanted = next((step.slots for step in together if step.slots is not None), None)
+    return placement if wanted is None else placement.rescale(wanted)
 
 
-def _check_slots_alone(steps: Sequence[ForcedStep], placement: Placement) -> None:
-    """Refuse numbers of slots that cannot be, and moves to slots that will not be there, whatever the plan is."""
-    for _, together in itertools.groupby(steps, key=lambda step: step.at_batch):
-        now = list(together)
-        placement = _check_slots(now, placement)
-        for move in (move for step in now for move in step.move):
+def _check_slots_alone(steps: Iterable[Sequence[ForcedStep]], placement: Placement) -> None:
+    """Refuse moves to slots that will not be there, whatever the plan is."""
+    for together in steps:
+        placement = _rescaled(together, placement)
+        for move in (move for step in together for move in step.move):
             _check_slot(move, placement)
 
 
