@@ -13,14 +13,17 @@ import pytest
 from runtime.sessions import Sink, Undelivered, rows, session
 from small_plans import GROUPS
 from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups
+from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import StateConflictError
+from watersmeet.model.ids import Label
 from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.state.by_slot import grouped_bytes_by_slot
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Manifest
 
@@ -212,6 +215,38 @@ def test_batches_and_rounds_take_turns(tmp_path: Path) -> None:
             thread.join()
         assert (executor.overlaps, one.manifest.last_batch, len(one.sink.took)) == (0, 5, 11)
         assert one.sink.ids == list(range(11))
+
+
+# --- what slots have in memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [(ForcedStep(2, slots=1),), (ForcedStep(2, move=((Label("k0"), None, 0),)),), ()])
+def test_a_slot_that_gets_more_groups_spills_before_the_next_batch(
+    tmp_path: Path, steps: tuple[ForcedStep, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By force, or by hand. Each of two slots has room for its own groups, and neither for those of both."""
+    limit = 26_000
+    began_with: list[int] = []
+    with session(tmp_path, memory=MemorySettings(slot_bytes=limit, forced=steps)) as one:
+        driver = one.run.driver
+        run = driver.executor.run
+
+        def noted(context: BatchContext, source: Any) -> Any:
+            began_with.append(max(grouped_bytes_by_slot(driver.plan, driver.manifest)))
+            return run(context, source)
+
+        monkeypatch.setattr(driver.executor, "run", noted)
+        for batch in range(2):
+            driver.run_batch(rows(batch, keys=60))
+        assert one.manifest.active_bytes > limit, "too much for one"
+        assert all(entry["decision"] != "SpillGroups" for entry in one.manifest.decisions)
+        if not steps:
+            driver.rescale(1, "asked for by hand")
+            assert sum(grouped_bytes_by_slot(driver.plan, driver.manifest)) <= limit, "at once"
+        driver.run_batch(rows(2, keys=60))
+        kinds = [entry["decision"] for entry in one.manifest.decisions][1:]
+    assert kinds[:2] == ["MoveGroups" if steps and steps[0].move else "Rescale", "SpillGroups"]
+    assert max(began_with) <= limit
 
 
 # --- asking, and what is told ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ work to the tasks.
 from __future__ import annotations
 
 from watersmeet.adapt.decisions import Decision
-from watersmeet.adapt.effects import Effects, effects_of, settle
+from watersmeet.adapt.effects import Effects, effects_of, place_first, settle
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policy import Policy
@@ -71,7 +71,9 @@ class Controller:
         for policy in self.policies:
             if moment in policy.moments:
                 decisions += policy.propose(Outlook(facts, policy.needs))
-        return self.effects(decisions, manifest, learned)
+        known = self.plan, manifest, self.ledgers, learned
+        settled = settle(decisions)
+        return place_first(settled, *known) or effects_of(settled, *known)
 
     def effects(self, decisions: list[Decision], manifest: Manifest, learned: Learned) -> Effects:
         """What comes of decisions, whoever made them."""

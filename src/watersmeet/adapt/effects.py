@@ -47,6 +47,7 @@ from watersmeet.state.segment_table import next_generation
 from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, SetLibrary, SetPlacement, Update
 
 _PLACES = (MoveGroups, SpreadGroup, DrawTogether)
+_PLACING = (*_PLACES, ReviewMoves, Rescale, ReviewRescale)
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Effects:
 
     updates: tuple[Update, ...] = ()
     cuts: tuple[CutGroup, ...] = ()  # to be committed with them, the last groups first
+    placed: bool = False  # slots or owners are others; nothing else goes with that
     change: ChangePlan | None = None  # of the plan; nothing else goes with it
     work: Work = Work()  # noqa: RUF009 - frozen and empty
     shown: tuple[dict[str, object], ...] = ()
@@ -75,7 +77,8 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
     After cuts, and before all else, comes a change of the plan, the first that was asked for. Of several numbers of
     slots the first holds; groups are moved and spread among those. Where groups are spilled, or slots come and go, a
-    policy does not move or spread any: it goes by what there was before, and is asked again.
+    policy does not move or spread any: it goes by what there was before, and is asked again. `place_first` has all
+    others asked again, too, where groups come to other slots.
     """
     decisions = list(decisions)
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
@@ -118,6 +121,19 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             continue
         result.append(decision)
     return [*result, *merged.values()]
+
+
+def place_first(
+    decisions: Sequence[Decision], plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers, learned: Learned
+) -> Effects | None:
+    """What comes of those settled decisions that give groups to other slots, if any do; the others are made anew.
+
+    For what a slot has too much of is known by its groups, and is to be spilled before a batch.
+    """
+    placing = [decision for decision in decisions if isinstance(decision, _PLACING)]
+    effects = effects_of(placing, plan, manifest, ledgers, learned)
+    changed = any(isinstance(update, SetPlacement) for update in effects.updates)
+    return replace(effects, placed=True) if changed else None
 
 
 def effects_of(
@@ -192,7 +208,8 @@ def effects_of(
     updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
     looked = any(isinstance(decision, LookAtPlan) for decision in decisions)
-    return Effects(tuple(updates), tuple(cuts), change, work, tuple(shown), learned if looked else None)
+    told = learned if looked else None
+    return Effects(tuple(updates), tuple(cuts), change=change, work=work, shown=tuple(shown), learned=told)
 
 
 def _rescaled(learned: Learned, decision: Rescale) -> Learned:

@@ -268,13 +268,13 @@ class Driver(Generic[SourceT]):
     # --- the steps ---------------------------------------------------------------------------------------------------
 
     def decide(self, moment: Moment, within: Groups | None = None) -> Work:
-        """Ask, and carry out; ask again where groups were cut or the plan was changed: nothing else goes with that."""
+        """Ask, and carry out; ask again where groups were cut or placed, or the plan was changed: that goes alone."""
         while True:
             effects = self._ask(moment, within)
             work = self._carry_out(effects)
             if effects.change is not None:
                 self._migrator.begin(effects.change)
-            elif not effects.cuts:
+            elif not effects.cuts and not effects.placed:
                 return work
 
     def _ask(self, moment: Moment, within: Groups | None) -> Effects:
@@ -317,6 +317,7 @@ class Driver(Generic[SourceT]):
             if slots != before.slots:
                 self.checkpoint.check_held()
                 self.force([decision])
+                self.decide(Moment.AFTER_BATCH)  # what a slot has in memory now may be too much
             return to_json(decision)
 
     def _change_as_asked(self) -> None:
