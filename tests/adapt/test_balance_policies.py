@@ -208,6 +208,30 @@ def test_a_slot_that_is_slow_gets_less() -> None:
 
 
 @pytest.mark.parametrize(
+    "work, seconds, expected",
+    [
+        ((100.0, 1.0), (2.0, 0.1), 9),
+        ((100.0, 0.0), (2.0, 0.05), 9),
+        ((100.0, 12.0), (2.0, 0.24), 8),
+        ((100.0, 13.0), (2.0, 0.78), 3),
+        ((100.0, 100.0, 1.0), (2.0, 2.0, 0.1), 11),
+    ],
+    ids=[
+        "one with next to nothing to do is not slow: what it takes is what any task takes",
+        "nor is one with nothing at all",
+        "with an eighth of the work it is told by what it takes: as fast",
+        "or three times slower",
+        "beside others as well",
+    ],
+)
+def test_who_is_slow_is_told_by_slots_that_have_enough_to_do(
+    work: tuple[float, ...], seconds: tuple[float, ...], expected: int
+) -> None:
+    held = [piece(n + 100 * slot, slot, MB, total / 20) for slot, total in enumerate(work) for n in range(20)]
+    assert len(moves(level_seconds(view(*held, seconds=seconds, batches=5), 0.8))) == expected
+
+
+@pytest.mark.parametrize(
     "seconds, sizes, batches, expected",
     [
         ((1.0, 0.85), 1, 5, 0),

@@ -3,7 +3,7 @@
 The seconds of a slot are shared out to its groups by the rows that come and the results that are made. From the slot
 that takes longest a group goes to the one that is done first, the one that leaves the longer of the two shortest; again
 and again, until the slots are within the threshold or no group helps. A slot that works more slowly takes longer for
-the same group: by its weight, or by what it has done in a second lately.
+the same group: by its weight, or by what it has done in a second lately, if it had enough to do.
 
 Seconds are those of the clock on Spark, where a slow machine shows in nothing else, and of the CPU in one process: its
 threads wait for each other and for the machine. With 2 slots of 3 : 1 rows and both cores taken by others tasks took
@@ -26,6 +26,9 @@ READ_BYTES = 400e6  # in a second
 LEAST_SECONDS = 0.005  # a batch that takes less is not worth a thought
 MOST_MOVES = 200
 SLOWEST = 4.0  # a slot is not taken to be slower, or faster, than the others by more than this
+# The share of the most work of a slot from which on what another takes tells how fast it is: any task takes some
+# milliseconds, however little there is to do. Half of what the slowest has where all take equally long.
+TELLING = 1 / (2 * SLOWEST)
 HOT = 0.5  # the share of the time of the slowest slot from which on a group is cut or spread
 COOL = 0.25  # the share of what a slot takes on average below which one is drawn together: far from `HOT`, to and fro
 
@@ -103,7 +106,12 @@ def _speeds(view: BalanceView) -> dict[int, float]:
     if any(slot.weight != 1.0 for slot in view.slots):
         return {slot.number: slot.weight for slot in view.slots}
     work = {number: sum(piece.work_each for piece in pieces) for number, pieces in view.worked_on_by.items()}
-    known = {slot.number: work[slot.number] / slot.seconds for slot in view.slots if slot.seconds and work[slot.number]}
+    most = max(work.values())
+    known = {
+        slot.number: work[slot.number] / slot.seconds
+        for slot in view.slots
+        if slot.seconds and most and work[slot.number] >= TELLING * most
+    }
     if not known:
         return {slot.number: 1.0 for slot in view.slots}
     usual = sorted(known.values())[len(known) // 2]
