@@ -8,17 +8,17 @@ import pytest
 
 from watersmeet.adapt.policies.replan.looks import Look
 from watersmeet.adapt.policies.replan.recent import FEWEST, KEPT, rises_steadily, then
-from watersmeet.adapt.policies.replan.triggers import OWED, STATE, TRIGGERS, Signs, signals
+from watersmeet.adapt.policies.replan.triggers import OWED, SLOT, STATE, TRIGGERS, Signs, signals
 from watersmeet.adapt.settings import ReplanSettings
 
 BUDGET = 1000
 SAME = Look(5, {"A": 1.0}, 0, asked={"A": 1.0})
 
 
-def why(trigger: str, budget: int | None = BUDGET, **recent: Sequence[float]) -> str | None:
+def why(trigger: str, budget: int | None = BUDGET, slot: int | None = None, **recent: Sequence[float]) -> str | None:
     series = {name.replace("_of_", " "): tuple(map(float, values)) for name, values in recent.items()}
     settings = ReplanSettings(trigger)
-    return TRIGGERS[trigger](Signs(settings, SAME, Look(15, {"A": 1.0}, 0), series, budget))
+    return TRIGGERS[trigger](Signs(settings, SAME, Look(15, {"A": 1.0}, 0), series, budget, slot))
 
 
 RISING = {
@@ -70,6 +70,16 @@ def test_a_state_that_grows_near_its_budget(trigger: str) -> None:
 
 
 @pytest.mark.parametrize("trigger", ["memory-driven", "refined"])
+def test_a_slot_that_grows_near_its_limit(trigger: str) -> None:
+    grown = range(340, 460, 10)
+    told = "the state of a slot has come to 90% of what it may have, and grows steadily"
+    assert why(trigger, None, 500, slot_bytes=grown, state_bytes=range(0, 120, 10)) == told
+    assert why(trigger, None, 600, slot_bytes=grown) is None, "there is room"
+    assert why(trigger, BUDGET, None, slot_bytes=grown) is None, "slots have no limit"
+    assert why(trigger, None, 500, slot_bytes=[100] * 6 + [450] * 6) is None, "a surge is spilled"
+
+
+@pytest.mark.parametrize("trigger", ["memory-driven", "refined"])
 @pytest.mark.parametrize("budget", [None, BUDGET])
 def test_a_source_that_gets_ahead(trigger: str, budget: int | None) -> None:
     told = why(trigger, budget, backlog_of_A_of_rows=[0] * 12, backlog_of_B_of_rows=range(0, 1200, 100))
@@ -92,6 +102,7 @@ def test_what_is_noted_of_a_batch() -> None:
         "backlog a b rows": 3,
         "backlog C bytes": 9,
     }
+    assert signals(7, 2, {}, 5) == {STATE: 7, OWED: 2, SLOT: 5}
     named = {"backlog a b rows": tuple(map(float, range(12)))}
     signs = Signs(ReplanSettings("refined"), SAME, SAME, named)
     assert TRIGGERS["refined"](signs) == 'stream "a b" gets ahead: 11 rows wait, and 0 did before'

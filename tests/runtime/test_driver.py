@@ -15,7 +15,7 @@ from small_plans import GROUPS
 from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups
 from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.settings import MemorySettings, ReplanSettings
 from watersmeet.errors import StateConflictError
 from watersmeet.model.ids import Label
 from watersmeet.runtime.checkpoint import newest_manifest
@@ -247,6 +247,18 @@ def test_a_slot_that_gets_more_groups_spills_before_the_next_batch(
         kinds = [entry["decision"] for entry in one.manifest.decisions][1:]
     assert kinds[:2] == ["MoveGroups" if steps and steps[0].move else "Rescale", "SpillGroups"]
     assert max(began_with) <= limit
+
+
+@pytest.mark.parametrize("limit", [None, 1 << 30])
+def test_the_fullest_slot_is_noted_where_slots_have_a_limit(tmp_path: Path, limit: int | None) -> None:
+    memory = MemorySettings(slot_bytes=limit, replan=ReplanSettings("memory-driven"))
+    with session(tmp_path, memory=memory) as one:
+        driver = one.run.driver
+        driver.run_batch(rows(0))
+        fullest = max(grouped_bytes_by_slot(driver.plan, driver.manifest))
+        driver.run_batch(rows(1))
+        noted = one.manifest.learned.recent.get("slot_bytes")
+    assert noted == (None if limit is None else (float(fullest),))
 
 
 # --- asking, and what is told ----------------------------------------------------------------------------------------

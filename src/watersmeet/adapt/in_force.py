@@ -24,7 +24,7 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
         replanning = (
             ReplanBySlot(settings.replan)
             if settings.replan.is_by_slot
-            else ReplanWorthwhile(settings.replan, settings.budget_bytes),
+            else ReplanWorthwhile(settings.replan, settings.budget_bytes, settings.slot_bytes),
         )
     merging: tuple[Policy, ...] = ()
     if settings.merge != OFF and settings.watched:

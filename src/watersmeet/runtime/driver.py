@@ -52,6 +52,7 @@ from watersmeet.runtime.regrouping import regroup
 from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport, merge_stream_reports
 from watersmeet.runtime.rhythm import Rhythm
 from watersmeet.runtime.seeding import Seeding
+from watersmeet.state.by_slot import state_bytes_by_slot
 from watersmeet.state.files import Folder
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import Delivery, Manifest
@@ -462,7 +463,10 @@ class Driver(Generic[SourceT]):
         if self.controller.settings.replan.trigger != OFF:
             manifest = self.manifest
             owing = sum(int(ledger.owing.sum()) for ledger in self.controller.ledgers.at(manifest).values())
-            found |= signals(manifest.active_bytes + manifest.cold_bytes, owing, backlogs)
+            fullest = None
+            if self.controller.settings.slot_bytes is not None:
+                fullest = max(state_bytes_by_slot(self.plan, manifest, self.controller.ledgers))
+            found |= signals(manifest.active_bytes + manifest.cold_bytes, owing, backlogs, fullest)
         if self.controller.settings.scale.policy != OFF:
             found |= load_signals(seconds, slots)
         self._learned = replace(learned, recent=recent.then(learned.recent, found)) if found else learned

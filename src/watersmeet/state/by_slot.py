@@ -42,6 +42,12 @@ def cold_bytes_by_slot(plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers)
     return [round(value) for value in total.tolist()]
 
 
+def state_bytes_by_slot(plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers) -> list[int]:
+    """In memory and cold."""
+    both = zip(active_bytes_by_slot(plan, manifest), cold_bytes_by_slot(plan, manifest, ledgers), strict=True)
+    return [active + cold for active, cold in both]
+
+
 def owing_by_slot(plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers) -> list[int]:
     """The groups that owe results."""
     placement, total = manifest.placement, np.zeros(manifest.placement.slots)

@@ -61,6 +61,7 @@ class Answer:
 class ReplanWorthwhile:
     settings: ReplanSettings
     budget_bytes: int | None
+    slot_bytes: int | None = None
 
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PLANS})
@@ -109,7 +110,7 @@ class ReplanWorthwhile:
     def _why(self, outlook: Outlook, before: Look | None, now: Look) -> str | None:
         if before is None:
             return "a first look at what was measured"
-        signs = Signs(self.settings, before, now, outlook.learned.recent, self.budget_bytes)
+        signs = Signs(self.settings, before, now, outlook.learned.recent, self.budget_bytes, self.slot_bytes)
         why = TRIGGERS[self.settings.trigger](signs)
         return "what did not pay before" if why is None and before.waits else why
 

@@ -2,8 +2,9 @@
 
 - *data-driven*: the figures have changed by more than a threshold since the optimiser was asked; with a threshold of 0
   every look is reason enough, which is the paper's aggressive form.
-- *memory-driven*: the state is near its budget, or beyond it, and rises steadily; or what a source holds that no batch
-  has read does. A surge, which comes at once, is left to spills (`recent.py`).
+- *memory-driven*: the state is near its budget, or beyond it, and rises steadily, or that of the fullest slot does near
+  the limit of slots; or what a source holds that no batch has read does. A surge, which comes at once, is left to
+  spills (`recent.py`).
 - *refined*: either of these, or the groups that owe results become steadily more: a backlog inside the plan, which
   reaches the sources only later.
 
@@ -20,6 +21,7 @@ from watersmeet.adapt.policies.replan.recent import Recent, rises_steadily
 from watersmeet.adapt.settings import ReplanSettings
 
 NEAR = 0.8  # of the budget
+SLOT = "slot_bytes"  # of `Recent`: the state of the slot that has most, where slots have a limit
 STATE, OWED, BACKLOG = "state_bytes", "owed_groups", "backlog "  # of `Recent`; the last with the stream and the unit
 UNITS = ("rows", "bytes", "files")  # that a backlog is counted in, the best first
 
@@ -33,6 +35,7 @@ class Signs:
     now: Look
     recent: Recent = field(default_factory=dict)
     budget_bytes: int | None = None
+    slot_bytes: int | None = None  # that each slot may have
 
 
 Trigger = Callable[[Signs], str | None]  # why, or None
@@ -44,10 +47,14 @@ def data_driven(signs: Signs) -> str | None:
 
 
 def state_grows(signs: Signs) -> str | None:
-    sizes, budget = signs.recent.get(STATE, ()), signs.budget_bytes
-    if budget is None or not sizes or sizes[-1] < NEAR * budget or not rises_steadily(sizes):
-        return None
-    return f"the state has come to {sizes[-1] / budget:.0%} of the budget, and grows steadily"
+    for name, limit, what, whole in (
+        (STATE, signs.budget_bytes, "the state", "the budget"),
+        (SLOT, signs.slot_bytes, "the state of a slot", "what it may have"),
+    ):
+        sizes = signs.recent.get(name, ())
+        if limit is not None and sizes and sizes[-1] >= NEAR * limit and rises_steadily(sizes):
+            return f"{what} has come to {sizes[-1] / limit:.0%} of {whole}, and grows steadily"
+    return None
 
 
 def sources_get_ahead(signs: Signs) -> str | None:
@@ -80,13 +87,17 @@ TRIGGERS: dict[str, Trigger] = {
 }
 
 
-def signals(state_bytes: int, owed_groups: int, backlogs: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
+def signals(
+    state_bytes: int, owed_groups: int, backlogs: Mapping[str, Mapping[str, int]], slot_bytes: int | None = None
+) -> dict[str, float]:
     """What is known after a batch, as `recent.then` takes it.
 
     >>> signals(10, 0, {"A": {"files": 3, "bytes": 700}})
     {'state_bytes': 10.0, 'owed_groups': 0.0, 'backlog A bytes': 700.0}
     """
     found = {STATE: float(state_bytes), OWED: float(owed_groups)}
+    if slot_bytes is not None:
+        found[SLOT] = float(slot_bytes)
     for stream, left in backlogs.items():
         unit = next((unit for unit in UNITS if unit in left), None)
         if unit is not None:
