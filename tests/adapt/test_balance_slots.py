@@ -18,6 +18,7 @@ from watersmeet.adapt.policies.balance import relocation
 from watersmeet.adapt.policies.balance_slots import BalanceSlots
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.adapt.view import MemoryView
+from watersmeet.model.ids import Partitioning
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest
@@ -50,6 +51,33 @@ def test_a_crowded_slot_is_relieved_at_a_look() -> None:
     assert len(found.moves) == 2 and {slot for *_, slot in found.moves} == {1}
     assert asked(*CROWDED, after_batch=5).propose(policy()) == [], "looks are before every fifth batch"
     assert asked(*LEVEL).propose(policy()) == []
+
+
+@pytest.mark.parametrize(
+    "name, allocate, slot_bytes, moved",
+    [
+        ("lazy-disk", "spread", 200, True),
+        ("lazy-disk", "fewest", 200, False),
+        ("lazy-disk", "fewest", 159, True),
+        ("relocate", "fewest", None, False),
+        ("relocate", "spread", None, True),
+        ("time", "fewest", None, True),
+    ],
+    ids=["no matter whose", "left empty on purpose", "one is over its limit", "no limit", "any slot", "seconds"],
+)
+def test_a_slot_that_was_left_empty_stays_so(name: str, allocate: str, slot_bytes: int | None, moved: bool) -> None:
+    """All groups are slot 0's, and have 160 bytes."""
+    settings = MemorySettings(balance=BalanceSettings(name, allocate=allocate), slot_bytes=slot_bytes)
+    case = asked(*CROWDED)
+    figures = (SlotFigures(seconds=1.0, cpu_seconds=1.0), SlotFigures())
+    placement = case.manifest.placement
+    for partitioning in ("k0", "k1"):
+        placement = placement.move(Partitioning(partitioning), dict.fromkeys(range(8), 0))
+    case = replace(case, manifest=replace(case.manifest, placement=placement), learned=Learned(slots=figures))
+    view = BalanceSlots.of(settings).view(case.outlook(BalanceSlots.of(settings)), ())
+    assert (len(view.slots) == 2) is moved
+    if name != "time":  # for which some groups would have to have had rows
+        assert bool(case.propose(BalanceSlots.of(settings))) is moved
 
 
 def test_groups_are_not_looked_at_where_slots_are_level() -> None:

@@ -15,7 +15,7 @@ Departures: the paper adds the price of sending rows between machines where two 
 here rows change tasks in either case. It has operators work side by side. Here stages that feed each other run one
 after the other in a batch, so that operators which are kept apart do not share the time of a batch among slots, as a
 spread one does: what `fewest` and `even` save is files, of which there are as many as slots that have a part of an
-operator. Memory is not looked at: each slot spills what it has too much.
+operator. Memory is not looked at: each slot spills what it has too much, and then `balance` may use the others.
 """
 
 from __future__ import annotations

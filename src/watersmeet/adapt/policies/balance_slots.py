@@ -3,12 +3,15 @@
 At the first look after a move it says what came of it, compared with what was expected. A look at all groups takes some
 milliseconds for hundreds of them, so that there is none before most batches, nor where policies that level memory need
 none: what slots hold says whether they are out of balance, and takes a tenth of that.
+
+Slots that `allocate = "fewest"` has left without any group stay so: policies that level memory do not see them, until
+one of the others has had to spill. `time` sees all slots.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -33,6 +36,7 @@ from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import GroupKey, Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
+from watersmeet.optimize.allocate import FEWEST
 from watersmeet.plan.spreading import heaviest_input
 
 BATCHES_KNOWN = 2  # that must have been measured before anything is decided
@@ -111,9 +115,10 @@ class BalanceSlots:
             )
             for slot in range(placement.slots)
         )
+        left_out = self._left_out(outlook, slots)
         return BalanceView(
             outlook.next_batch,
-            slots,
+            tuple(slot for slot in slots if slot.number not in left_out),
             pieces,
             self._capacity(placement.slots),
             self.settings.least_bytes,
@@ -124,6 +129,16 @@ class BalanceSlots:
             tuple((node.name, node.label) for node in outlook.plan.operators.values()),
             self.settings.every,
         )
+
+    def _left_out(self, outlook: Outlook, slots: Sequence[Slot]) -> Collection[int]:
+        """The slots that are to have no groups."""
+        limit = self.budget_bytes if self.slot_bytes is None else self.slot_bytes
+        over = limit is not None and any(slot.bytes + slot.cold_bytes > limit for slot in slots)
+        if self.settings.allocate != FEWEST or self.settings.policy == TIME or over:
+            return ()
+        partitionings = {state.partitioning for state in outlook.plan.states.values()}
+        used = {owner for name in partitionings for owner in outlook.placement.of(name).owners}
+        return {slot.number for slot in slots} - used
 
     def _capacity(self, slots: int) -> int | None:
         if self.slot_bytes is not None:
