@@ -16,7 +16,7 @@ from watersmeet.errors import (
     WatersmeetError,
     cause,
 )
-from watersmeet.runtime.spark.errors import translate
+from watersmeet.runtime.spark.errors import translate, translate_start
 
 TRACE = "\tat org.apache.spark.Somewhere.run(Somewhere.scala:1)\n"
 CSV = (
@@ -86,6 +86,48 @@ def test_translate(error: Exception, kind: type[WatersmeetError], primary: str, 
     told = translate(error)
     assert type(told) is kind
     assert told.primary == primary
+    assert detail is None or told.detail == detail
+    assert "\tat " not in told.render()
+
+
+STARTING = "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n: "
+UNKNOWN = "org.apache.spark.SparkException: Could not parse Master URL: 'nonsense'"
+TYPE = (
+    "[INVALID_CONF_VALUE.TYPE_MISMATCH] The value 'abc' in the config \"spark.sql.shuffle.partitions\" is invalid. "
+    "It should be a/an 'int' value. SQLSTATE: 22022"
+)
+STOPPED = "java.lang.IllegalArgumentException: requirement failed: Can only call getServletHandlers on a running system"
+
+
+@pytest.mark.parametrize(
+    "said, master, kind, primary, detail",
+    [
+        (UNKNOWN, "nonsense", JobError, "Spark refused a setting", "Could not parse Master URL: 'nonsense'"),
+        (TYPE, "local[2]", JobError, "Spark refused a setting", TYPE),
+        (TYPE, "spark://a:1", JobError, "Spark refused a setting", TYPE),
+        (
+            STOPPED,
+            "spark://a:1",
+            ResourceError,
+            'the master "spark://a:1" of Spark cannot be reached',
+            STOPPED.partition(": ")[2],
+        ),
+        (
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+            "local[2]",
+            JobError,
+            "Spark cannot start with these settings",
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+        ),
+        (f"x: No space left on device\n{TRACE}", "local[2]", ResourceError, "the disk is full", None),
+    ],
+    ids=["master", "type", "type on a cluster", "unreachable", "java", "disk"],
+)
+def test_a_session_that_cannot_be_made(
+    said: str, master: str, kind: type[WatersmeetError], primary: str, detail: str | None
+) -> None:
+    told = translate_start(Py4JError(f"{STARTING}{said}\n{TRACE}"), master)
+    assert (type(told), told.primary) == (kind, primary)
     assert detail is None or told.detail == detail
     assert "\tat " not in told.render()
 

@@ -44,8 +44,15 @@ _INPUT_MARKS = (
     "CONFLICTING_DIRECTORY_STRUCTURES",
     "came in a partition folder",
 )
+_CHECK_SETTINGS = "Check [spark] of the job file, or the settings of the session."
 _WORKER_MARKS = ("Python worker exited unexpectedly", "Python worker failed to connect back")
 _DISK_MARKS = ("No space left on device", "Disk quota exceeded")
+# What Spark says of a setting that it does not take: its error classes, and texts of those that have none.
+_SETTING = re.compile(
+    r"INVALID_CONF_VALUE|CANNOT_MODIFY_(?:STATIC_)?CONFIG|INVALID_DRIVER_MEMORY|INVALID_EXECUTOR_MEMORY"
+    r"|should be \w+, but was |Could not parse Master URL|Failed to parse (?:time|byte) string"
+    r"|(?:Size|Time) must be specified as|INVALID_(?:BYTE|TIME)_STRING"
+)
 # Some formats that Spark knows by name only have an error of their own, which is one of analysis.
 _NO_SOURCE = re.compile(r"DATA_SOURCE_NOT_FOUND|Failed to find (?:the )?data source: (?P<format>[\w.-]*\w)")
 
@@ -83,10 +90,30 @@ def _translate(error: BaseException) -> WatersmeetError:
         )
     if _NO_SOURCE.search(text):
         return _no_source(text, line)
+    if _SETTING.search(text):
+        said = next(found for found in text.splitlines() if _SETTING.search(found))  # which may be the cause of others
+        return JobError("Spark refused a setting", detail=_sentence(said), hint=_CHECK_SETTINGS)
     if isinstance(error, AnalysisException):
         return JobError("Spark refused the query", detail=line)
     kind = "Spark" if isinstance(error, SPARK_ERRORS) else type(error).__name__
     return InternalError(f"the query failed in {kind}", detail=line, hint="WATERSMEET_TRACE=1 shows the whole trace.")
+
+
+def translate_start(error: BaseException, master: str) -> WatersmeetError:
+    """The error of ours for one that was raised while a session was made: there is nothing but settings to blame.
+
+    Of a cluster that does not answer Spark's log tells, and its error only what broke when it gave up.
+    """
+    told = translate(error)
+    if not isinstance(told, InternalError):
+        return told
+    if master.startswith("spark://"):
+        return ResourceError(
+            f'the master "{hide(master)}" of Spark cannot be reached',
+            detail=_sentence(told.detail or ""),
+            hint="See that it runs, and that [spark] has its address.",
+        )
+    return JobError("Spark cannot start with these settings", detail=_sentence(told.detail or ""), hint=_CHECK_SETTINGS)
 
 
 class BatchFailure(Exception):
@@ -135,6 +162,15 @@ def _first_line(text: str) -> str:
     return next(
         (line for line in lines if line and not line.startswith("An error occurred while calling")), "no message"
     )
+
+
+def _sentence(line: str) -> str:
+    """Without the name of a Java class before it.
+
+    >>> _sentence("org.apache.spark.SparkException: Could not parse Master URL: 'x'")
+    "Could not parse Master URL: 'x'"
+    """
+    return re.sub(r"^[: ]*(?:Caused by: )?(?:(?:[a-z]\w*\.)+\w+: )?", "", line)
 
 
 def _telling_line(text: str) -> str:

@@ -31,7 +31,7 @@ from watersmeet.runtime.local.sources import first_csv_header, is_recursive, par
 from watersmeet.runtime.moved_files import refuse_moved_on_spark
 from watersmeet.runtime.opening import plan_ahead, settings_of
 from watersmeet.runtime.source_files import SourceRoot
-from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
+from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate, translate_start
 from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.runtime.spark.writer import StreamWriter
 from watersmeet.secrets import hide
@@ -276,8 +276,11 @@ def _session(config: SparkConfig) -> Iterator[SparkSession]:
         for name, value in config.conf.items():
             builder = builder.config(name, value)
         with _own_handler_of_interrupts():
-            _start_jvm({name: value for name, value in builder._options.items() if hide(value) == value})
-            session = builder.getOrCreate()
+            try:
+                _start_jvm({name: value for name, value in builder._options.items() if hide(value) == value})
+                session = builder.getOrCreate()
+            except SPARK_ERRORS as error:
+                raise translate_start(error, config.master) from cause(error)
         session.sparkContext.setLogLevel("OFF")
         logging.disable(logging.ERROR)  # py4j logs a trace for every call that an interrupt or a stop cuts short
         try:
