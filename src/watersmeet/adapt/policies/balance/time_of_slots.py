@@ -112,9 +112,9 @@ def _speeds(view: BalanceView) -> dict[int, float]:
         for slot in view.slots
         if slot.seconds and most and work[slot.number] >= TELLING * most
     }
-    if not known:
+    usual = sorted(known.values())[len(known) // 2] if known else 0.0
+    if not usual:  # next to no work in a second comes to none at all
         return {slot.number: 1.0 for slot in view.slots}
-    usual = sorted(known.values())[len(known) // 2]
     return {slot.number: min(SLOWEST, max(1 / SLOWEST, known.get(slot.number, usual) / usual)) for slot in view.slots}
 
 
