@@ -102,18 +102,20 @@ def draw_streams(
 
 
 def write_streams(case: JoinCase, streams: Streams, folder: Path, first: int = 0, end: int | None = None) -> None:
-    """A parquet file for each stream and batch from `first` to before `end`."""
+    """A parquet file for each stream and batch from `first` to before `end`, each with its time when it is seen."""
     for stream, batches in streams.items():
         (folder / stream).mkdir(parents=True, exist_ok=True)
         for number, rows in list(enumerate(batches))[first:end]:
             path = folder / stream / f"{number:05d}.parquet"
-            pq.write_table(pa.Table.from_pylist(rows, schema=case.schema(stream)), path, compression="none")
-            set_time(path)
+            hidden = path.with_name(f".{path.name}")
+            pq.write_table(pa.Table.from_pylist(rows, schema=case.schema(stream)), hidden, compression="none")
+            set_time(hidden)
+            hidden.rename(path)
 
 
 def set_time(path: Path) -> None:
     """Modification times follow the numbers in names: files are read in that order."""
-    time = 1_700_000_000 + int(path.stem)
+    time = 1_700_000_000 + int(path.stem.removeprefix("."))
     os.utime(path, (time, time))
 
 
