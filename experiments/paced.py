@@ -211,6 +211,7 @@ class PacedRun:
         keep: Keep = drop,
         controller: Controller | None = None,
         placement: Placement | None = None,
+        threads: int | None = None,
     ) -> None:
         """The rows of a stream are in order of their event time, and go on a little longer than the run."""
         self.changes: list[Change] = []
@@ -231,6 +232,7 @@ class PacedRun:
             controller=controller,
             report=self._report,
             clock=clock,
+            threads=threads,
         )
         self._batches: list[_Batch] = []
         self._event: Mapping[str, Any] = {}  # of the last batch
