@@ -5,6 +5,7 @@
     python -m experiments spill [--out FOLDER] [--quick] [--json]
     python -m experiments migration [--out FOLDER] [--quick] [--json]
     python -m experiments placement [--out FOLDER] [--quick] [--json]
+    python -m experiments balancing [--out FOLDER] [--quick] [--json]
 
 One sub-command an experiment, from `EXPERIMENTS`. Progress goes to stderr; stdout has the closing table and the path of
 the page or, with `--json`, one JSON object with every figure of the table. Errors and exit codes are as `watersmeet`
@@ -24,6 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments import (
+    balancing,
+    balancing_claims,
+    balancing_page,
+    balancing_runs,
     early,
     early_claims,
     early_page,
@@ -215,6 +220,13 @@ def _measure_placement(quick: bool) -> Found:
     return _with_claims(page, placement_claims.check_claims(findings), findings.to_json())
 
 
+def _measure_balancing(quick: bool) -> Found:
+    extent = balancing.QUICK if quick else balancing.FULL
+    findings = balancing_runs.run_all(extent, machine_costs(_say), _say)
+    page = balancing_page.make_page(findings, _machine())
+    return _with_claims(page, balancing_claims.check_claims(findings), findings.to_json())
+
+
 def _chosen(text: str | None) -> list[Setting]:
     if text is None:
         return list(SETTINGS)
@@ -281,6 +293,12 @@ EXPERIMENTS = (
         "when to move groups between slots, alone and with spills (figures 7, 14 to 17, 20 and 21 of [Liu05])",
         "fewer rows, groups and settings, to try",
         _measure_placement,
+    ),
+    _compared(
+        "balancing",
+        "plans that differ by slot, and two ways to move groups between them (figures 23.1 to 23.15 of [Zhu06])",
+        "fewer rows and settings, and shorter runs, to try",
+        _measure_balancing,
     ),
 )
 

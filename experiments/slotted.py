@@ -7,7 +7,9 @@ A `SlotsClock` is a `CpuClock` on which slots work side by side. A batch, and a 
   what was done is committed. They count whole, as if one machine did that for all, so that what slots gain by sharing
   work is not made larger than it is. [Zhu06] has splits and the distribution manager on machines of their own.
 
-So the figures do not depend on how many cores there are, nor on how busy they are but for what that does to caches.
+Slots really work one after the other, on one thread: two that share a core, or what a core shares with its neighbour,
+take more CPU seconds each, and balanced slots would look worse than they are. So the figures do not depend on how many
+cores there are, nor on how busy they are but for what that does to caches.
 
 Known limits: nothing is sent over a network, and a state that is made for another slot is read from memory. The stages
 of a plan are taken to be in one wave, as those of plans whose inputs share a key are.
@@ -87,6 +89,6 @@ class SlottedRun(PacedRun):
         keep: Keep = drop,
     ) -> None:
         clock = SlotsClock()
-        super().__init__(plan, rows, pace, clock, keep, controller, placement)
+        super().__init__(plan, rows, pace, clock, keep, controller, placement, threads=1)
         driver = self._run.driver
         driver.executor = _SideBySide(driver.executor, clock)
