@@ -41,9 +41,9 @@ CAPTION = (
 )
 
 METHOD = (
-    f"{SLOTS} slots share {GROUPS} groups, with as many values of the key in each; the first slot has half of the groups "
-    "at the start, but where slots have data with other statistics. Each value of the key has rows of its own rates, and "
-    "within it rows are compared one by one, as in nested loops.",
+    f"{SLOTS} slots share {GROUPS} groups, with as many values of the key in each; the first slot has half of them "
+    "at the start, but where slots have data with other statistics. Each value of the key has rows of its own rates, "
+    "and within it rows are compared one by one, as in nested loops.",
     "A slot is a machine with one core. The clock moves by the CPU seconds of the slowest slot of a batch, as its "
     "tasks measure them, and by all CPU seconds that are spent outside of tasks: rows are cut by slot, and the batch "
     "is committed. Slots work one after the other on one thread, so that they do not disturb each other. Rows arrive "

@@ -154,18 +154,18 @@ def run_all(extent: Extent, prices: CostConstants, say: Say) -> Findings:
 
 def fill(setting: Setting) -> Setting:
     """As fast as makes the fullest slot take `load` seconds for one, in a run without adaptation."""
-    start, end = setting.loaded
+    since, until = setting.loaded
     slow = replace(setting, speed=1.0)
-    run = start(slow, NONE, draw_rows(slow, end + 2 * setting.batch_seconds, SEED, setting.name), float("inf"), None)
+    run = start(slow, NONE, draw_rows(slow, until + 2 * setting.batch_seconds, SEED, setting.name), float("inf"), None)
     try:
         for sample in run.batches():
-            if sample.taken_seconds >= end:
+            if sample.taken_seconds >= until:
                 break
     finally:
         run.close()
-    taken = [sample for sample in run.samples if sample.taken_seconds > start]
+    taken = [sample for sample in run.samples if sample.taken_seconds > since]
     took = sum(sample.took_seconds for sample in taken)
-    return replace(setting, speed=setting.load * (taken[-1].taken_seconds - start) / took)
+    return replace(setting, speed=setting.load * (taken[-1].taken_seconds - since) / took)
 
 
 def run_setting(setting: Setting, contenders: Sequence[Contender], prices: CostConstants, say: Say) -> Outcome:

@@ -1,4 +1,4 @@
-"""The experiments on plans that differ by slot: settings worked out by hand, the clock, and answers that no way changes."""
+"""The experiments on plans that differ by slot: settings worked out by hand, and answers that no way changes."""
 
 from __future__ import annotations
 
