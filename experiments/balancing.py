@@ -125,7 +125,7 @@ def fall(extent: Extent) -> Setting:
         seconds=extent.fall_seconds,
         load=2.5,
         loaded=(0.0, CHANGE),
-        batch_seconds=1.0,
+        batch_seconds=1.0 * extent.batches,
         look_batches=10,
     )
 
@@ -145,7 +145,7 @@ def rise(extent: Extent, load: float = 3.5) -> Setting:
         seconds=extent.rise_seconds,
         load=load,
         loaded=(CHANGE, CHANGE + width),
-        batch_seconds=0.5,
+        batch_seconds=0.5 * extent.batches,
         look_batches=5,
     )
 
@@ -164,7 +164,7 @@ def cell(extent: Extent, rate: float, window_seconds: float, speed: float = 1.0)
         seconds=extent.cell_seconds,
         load=CELL_LOAD,
         loaded=(CHANGE, 2 * CHANGE),
-        batch_seconds=1.0,
+        batch_seconds=1.0 * extent.batches,
         look_batches=5,
     )
 
@@ -203,7 +203,8 @@ class Extent:
     rates: tuple[float, ...]
     windows: tuple[float, ...]
     loads: tuple[float, ...]  # that `rise` is run with, beside its own
+    batches: float = 1.0  # times as long as each setting says
 
 
-FULL = Extent(100, 0.3, 3.0, 0.3, 90.0, 75.0, 90.0, 60.0, CELL_RATES, CELL_WINDOWS, (1.5, 2.5, 5.0))
-QUICK = Extent(100, 0.1, 0.8, 0.1, 60.0, 45.0, 60.0, 40.0, (40.0,), (15.0, 60.0), ())
+FULL = Extent(100, 0.3, 3.0, 0.3, 90.0, 75.0, 90.0, 60.0, CELL_RATES, CELL_WINDOWS, (2.0, 5.0))
+QUICK = Extent(100, 0.1, 1.0, 0.1, 45.0, 45.0, 50.0, 40.0, (40.0,), (30.0,), (), batches=2.0)

@@ -38,6 +38,7 @@ from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, MoveGroups
 from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
+from watersmeet.model.routing import Groups
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.checkpoint import in_memory
@@ -267,11 +268,11 @@ class PacedRun:
         while self.migrating and self.now < due and self._run.driver.run_idle():
             pass
 
-    def migrate(self, plan: str, by: str) -> None:
-        """Go over to another plan, or set out for it."""
+    def migrate(self, plan: str, by: str, groups: Groups | None = None) -> None:
+        """Go over to another plan, or set out for it; with some groups alone, if these are named."""
         self._called = self.now
         self._asked, self._stepped = (self.now, self._begun), 0.0
-        self._note(self._run.driver.migrate(plan, by, "asked for"))
+        self._note(self._run.driver.migrate(plan, by, "asked for", groups))
 
     def close(self) -> None:
         self._run.close()
