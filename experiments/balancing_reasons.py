@@ -39,9 +39,11 @@ WHY_TOTAL = (
     "and balancing has as few of them as local plans do."
 )
 WHY_CELLS = (
-    "Windows by rates: in this setting A and B meet ten times as often from second 30 on, and the state of A B that "
-    "the first plan keeps grows with the square of rate and window. So the lead of either way over none grows with "
-    "both. Moving state has changed all slots at once; a parallel track has to wait for a window each."
+    "Windows by rates: to change by moving state, a slot compares all rows of B that it keeps with all of C at once. "
+    "That grows with the square of rate and window, and is paid back only after about a window, which is long in a run "
+    "of 90 seconds: the larger the window, the later. A parallel track compares new rows alone, and most of its runs "
+    "end before it does. What lead there is comes of the moves, which both have. The dissertation takes its receiver "
+    "to be idle, so that making the state costs nobody anything; here it is the slot itself, and batches wait for it."
 )
 WHY_ONE_WINDOW = (
     "One window, not two, because joined rows keep the times of all their rows; see the page on migration. It is "
