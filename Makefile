@@ -26,7 +26,7 @@ CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 # As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
-EXPERIMENTS ?= plans spill early migration placement
+EXPERIMENTS ?= plans spill early migration placement balancing
 EXPERIMENT_ARGS ?=
 
 SOURCES := src tests benchmarks experiments chaos tools

@@ -5,6 +5,7 @@
     python -m experiments spill [--out FOLDER] [--quick] [--json]
     python -m experiments migration [--out FOLDER] [--quick] [--json]
     python -m experiments placement [--out FOLDER] [--quick] [--json]
+    python -m experiments balancing [--out FOLDER] [--quick] [--json]
 
 One sub-command an experiment, from `EXPERIMENTS`. Progress goes to stderr; stdout has the closing table and the path of
 the page or, with `--json`, one JSON object with every figure of the table. Errors and exit codes are as `watersmeet`
@@ -18,11 +19,16 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from experiments import (
+    balancing,
+    balancing_claims,
+    balancing_page,
+    balancing_runs,
     early,
     early_claims,
     early_page,
@@ -39,10 +45,11 @@ from experiments import (
 )
 from experiments.banded import bind_query
 from experiments.claims import COLUMNS as CLAIM_COLUMNS
+from experiments.claims import Claim
 from experiments.claims import terminal_rows as terminal_rows_of
 from experiments.figures import require_matplotlib
 from experiments.paced import CpuClock
-from experiments.page import write_page
+from experiments.page import Page, write_page
 from experiments.plan_runs import run_sets
 from experiments.plans import SETTINGS, Setting
 from experiments.plans_page import TERMINAL_COLUMNS, make_page, terminal_rows
@@ -132,108 +139,92 @@ def _run_plans(args: argparse.Namespace) -> int:
     return 0
 
 
-def _add_early_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out", default="experiment-early", metavar="FOLDER", help="where the page goes (default experiment-early)"
-    )
-    parser.add_argument("--quick", action="store_true", help=f"{early.QUICK.base.rows:,} rows of each stream, to try")
+@dataclass(frozen=True)
+class Found:
+    """What an experiment came to: the page, its claims for a terminal, and all figures for `--json`."""
+
+    page: Page
+    claims: Sequence[Any]  # dataclasses
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    closing: str  # what is said before where the page is
+    figures: Mapping[str, Any]
+
+
+def _compared(name: str, help: str, quick: str, measure: Callable[[bool], Found]) -> Experiment:
+    """An experiment that sets a paper's claims beside its runs, of which there may be fewer (`--quick`)."""
+
+    def run(args: argparse.Namespace) -> int:
+        folder = _folder(args.out)
+        require_matplotlib()
+        found = measure(args.quick)
+        page = write_page(found.page, folder, name)
+        if args.json:
+            claims = [asdict(claim) for claim in found.claims]
+            print(json.dumps({"page": str(page), "claims": claims, **found.figures}))
+            return 0
+        console = output_console()
+        console.print(make_table(found.columns, found.rows))
+        console.print(f"{found.closing}the page is {page}")
+        return 0
+
+    return Experiment(name, help, lambda parser: _add_arguments(parser, name, quick), run)
+
+
+def _add_arguments(parser: argparse.ArgumentParser, name: str, quick: str) -> None:
+    folder = f"experiment-{name}"
+    parser.add_argument("--out", default=folder, metavar="FOLDER", help=f"where the page goes (default {folder})")
+    parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
 
 
-def _run_early(args: argparse.Namespace) -> int:
-    plan = early.QUICK if args.quick else early.FULL
-    folder = _folder(args.out)
-    require_matplotlib()
+def _with_claims(page: Page, found: Sequence[Claim], figures: Mapping[str, Any]) -> Found:
+    """Of experiments whose claims are those of `claims.py`."""
+    closing = f"{sum(claim.holds is True for claim in found)} of {len(found)} claims came out; "
+    return Found(page, found, CLAIM_COLUMNS, terminal_rows_of(found), closing, figures)
+
+
+def _measure_early(quick: bool) -> Found:
+    plan = early.QUICK if quick else early.FULL
     outcomes = early_runs.run_cases(plan.cases, os.cpu_count() or 1, _say)
-    page = write_page(early_page.make_page(plan, outcomes), folder, "early")
-    if args.json:
-        claims = [asdict(claim) for claim in early_claims.check_claims(plan, outcomes)]
-        runs = [outcome.to_json() for outcome in outcomes.values()]
-        print(json.dumps({"page": str(page), "claims": claims, "runs": runs}))
-        return 0
-    console = output_console()
-    console.print(make_table(CLAIM_COLUMNS, early_page.terminal_rows(plan, outcomes)))
-    console.print(f"the page is {page}")
-    return 0
+    found = early_claims.check_claims(plan, outcomes)
+    rows = early_page.terminal_rows(plan, outcomes)
+    runs = [outcome.to_json() for outcome in outcomes.values()]
+    return Found(early_page.make_page(plan, outcomes), found, CLAIM_COLUMNS, rows, "", {"runs": runs})
 
 
-def _add_spill_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out", default="experiment-spill", metavar="FOLDER", help="where the page goes (default experiment-spill)"
+def _measure_spill(quick: bool) -> Found:
+    findings = run_all(QUICK_SPILL if quick else FULL_SPILL, 1 if quick else REPEATS, _say)
+    found = spill_page.claims(findings)
+    alike = sum(claim.came_out == "yes" for claim in found)
+    return Found(
+        spill_page.make_page(findings, _machine()),
+        found,
+        spill_page.TERMINAL_COLUMNS,
+        spill_page.terminal_rows(found),
+        f"{alike} of {len(found)} claims of the papers came out; ",
+        findings.to_json(),
     )
-    parser.add_argument("--quick", action="store_true", help="fewer rows and groups, to try")
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
 
 
-def _run_spill(args: argparse.Namespace) -> int:
-    folder = _folder(args.out)
-    require_matplotlib()
-    findings = run_all(QUICK_SPILL if args.quick else FULL_SPILL, 1 if args.quick else REPEATS, _say)
-    page = write_page(spill_page.make_page(findings, _machine()), folder, "spill")
-    claims = spill_page.claims(findings)
-    if args.json:
-        print(json.dumps({"page": str(page), "claims": [asdict(claim) for claim in claims], **findings.to_json()}))
-        return 0
-    console = output_console()
-    console.print(make_table(spill_page.TERMINAL_COLUMNS, spill_page.terminal_rows(claims)))
-    alike = sum(claim.came_out == "yes" for claim in claims)
-    console.print(f"{alike} of {len(claims)} claims of the papers came out; the page is {page}")
-    return 0
+def _measure_migration(quick: bool) -> Found:
+    extent = migration.QUICK if quick else migration.FULL
+    findings = migration_runs.run_all(extent, machine_costs(_say), _say)
+    page = migration_page.make_page(findings, _machine())
+    return _with_claims(page, migration_claims.check_claims(findings), findings.to_json())
 
 
-def _add_migration_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out",
-        default="experiment-migration",
-        metavar="FOLDER",
-        help="where the page goes (default experiment-migration)",
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer settings and shorter runs, to try")
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
+def _measure_placement(quick: bool) -> Found:
+    findings = placement_runs.run_all(placement.QUICK if quick else placement.FULL, _say)
+    page = placement_page.make_page(findings, _machine())
+    return _with_claims(page, placement_claims.check_claims(findings), findings.to_json())
 
 
-def _run_migration(args: argparse.Namespace) -> int:
-    folder = _folder(args.out)
-    require_matplotlib()
-    prices = machine_costs(_say)
-    findings = migration_runs.run_all(migration.QUICK if args.quick else migration.FULL, prices, _say)
-    page = write_page(migration_page.make_page(findings, _machine()), folder, "migration")
-    claims = migration_claims.check_claims(findings)
-    if args.json:
-        print(json.dumps({"page": str(page), "claims": [asdict(claim) for claim in claims], **findings.to_json()}))
-        return 0
-    console = output_console()
-    console.print(make_table(CLAIM_COLUMNS, terminal_rows_of(claims)))
-    alike = sum(claim.holds is True for claim in claims)
-    console.print(f"{alike} of {len(claims)} claims came out; the page is {page}")
-    return 0
-
-
-def _add_placement_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out",
-        default="experiment-placement",
-        metavar="FOLDER",
-        help="where the page goes (default experiment-placement)",
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer rows, groups and settings, to try")
-    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout instead of the table")
-
-
-def _run_placement(args: argparse.Namespace) -> int:
-    folder = _folder(args.out)
-    require_matplotlib()
-    findings = placement_runs.run_all(placement.QUICK if args.quick else placement.FULL, _say)
-    page = write_page(placement_page.make_page(findings, _machine()), folder, "placement")
-    claims = placement_claims.check_claims(findings)
-    if args.json:
-        print(json.dumps({"page": str(page), "claims": [asdict(claim) for claim in claims], **findings.to_json()}))
-        return 0
-    console = output_console()
-    console.print(make_table(CLAIM_COLUMNS, terminal_rows_of(claims)))
-    alike = sum(claim.holds is True for claim in claims)
-    console.print(f"{alike} of {len(claims)} claims came out; the page is {page}")
-    return 0
+def _measure_balancing(quick: bool) -> Found:
+    extent = balancing.QUICK if quick else balancing.FULL
+    findings = balancing_runs.run_all(extent, machine_costs(_say), _say)
+    page = balancing_page.make_page(findings, _machine())
+    return _with_claims(page, balancing_claims.check_claims(findings), findings.to_json())
 
 
 def _chosen(text: str | None) -> list[Setting]:
@@ -279,29 +270,35 @@ EXPERIMENTS = (
         _add_plans_arguments,
         _run_plans,
     ),
-    Experiment(
+    _compared(
         "early",
         "how many results come early when memory holds a tenth of the input (figures 8 to 13 of [Levandoski11])",
-        _add_early_arguments,
-        _run_early,
+        f"{early.QUICK.base.rows:,} rows of each stream, to try",
+        _measure_early,
     ),
-    Experiment(
+    _compared(
         "spill",
         "which groups to spill when memory is short (figures 16 to 20 of [Liu06], 9 to 12 of [Liu05])",
-        _add_spill_arguments,
-        _run_spill,
+        "fewer rows and groups, to try",
+        _measure_spill,
     ),
-    Experiment(
+    _compared(
         "migration",
         "how long it takes to change a plan, and what it gains (figures 16.1 to 16.13 of [Zhu06])",
-        _add_migration_arguments,
-        _run_migration,
+        "fewer settings and shorter runs, to try",
+        _measure_migration,
     ),
-    Experiment(
+    _compared(
         "placement",
         "when to move groups between slots, alone and with spills (figures 7, 14 to 17, 20 and 21 of [Liu05])",
-        _add_placement_arguments,
-        _run_placement,
+        "fewer rows, groups and settings, to try",
+        _measure_placement,
+    ),
+    _compared(
+        "balancing",
+        "plans that differ by slot, and two ways to move groups between them (figures 23.1 to 23.15 of [Zhu06])",
+        "fewer rows and settings, and shorter runs, to try",
+        _measure_balancing,
     ),
 )
 

@@ -10,7 +10,8 @@ The dissertation [Zhu06] ran nested loops over some tens of rows. Here
   they are;
 - *switches*: from some moment on a pair has another, higher selectivity. The predicate stays as it is; from then on
   values are drawn from a part of [0, 1) in which as many pairs are that near. Rows from before and after the switch
-  meet about as rarely as before.
+  meet about as rarely as before. A switch may be of a part of the key's hash alone, and so of some groups;
+- *other rates*: from some moment on streams come at other rates, lower or higher.
 
 Pure. Invariant: same setting, seconds and names, same rows.
 """
@@ -26,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.generate.arrivals import Floats, Ints, draw, events_before, key_of, poisson, unit
+from watersmeet.kernel.hashing import hash_keys
 from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
 from watersmeet.plan.join_graph import Pair
@@ -34,10 +36,22 @@ from watersmeet.plan.query import Query
 
 @dataclass(frozen=True)
 class Switch:
-    """From `seconds` on, at normal speed, these pairs have these selectivities, and all others their own."""
+    """From `seconds` on, at normal speed, these pairs have these selectivities, and all others their own.
+
+    So it is for keys in a part of the hash, which begins and ends at a share of it.
+    """
 
     seconds: float
     selectivities: Mapping[Pair, float]
+    of_hash: tuple[float, float] = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class OtherRates:
+    """From `seconds` on, at normal speed, these streams come at these rates."""
+
+    seconds: float
+    rates: Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +64,7 @@ class Banded:
     speed: float = 1.0
     copies: int = 1
     switches: tuple[Switch, ...] = ()  # in order of time
+    other_rates: tuple[OtherRates, ...] = ()  # in order of time
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -64,21 +79,44 @@ class Banded:
         """Rows a second as they come."""
         return self.rates[stream] * self.speed * self.copies
 
+    def quickest(self, stream: str) -> float:
+        """The highest rate that a stream ever has, in times of the first one."""
+        return max([1.0, *(other.rates.get(stream, 0.0) / self.rates[stream] for other in self.other_rates)])
+
     @property
     def window_rows(self) -> float:
         """Rows of all streams that come in a window's time."""
         return sum(self.rate(stream) for stream in self.streams) * self.width
 
+    def values(self) -> Ints:
+        """The values of the key `g`, one for each copy."""
+        return np.arange(self.copies)
+
     def band_columns(self, stream: str) -> tuple[str, ...]:
         return tuple(band_column(pair) for pair in self.selectivities if stream in pair)
 
-    def spread(self, pair: Pair, times_us: Ints) -> Floats:
-        """The part of [0, 1) that the values of a pair's column are drawn from, for rows of these times."""
+    def spread(self, pair: Pair, times_us: Ints, shares: Floats) -> Floats:
+        """The part of [0, 1) that the values of a pair's column are drawn from, for rows of these times.
+
+        `shares` say where the hash of each row's key is among all hashes.
+        """
         parts: Floats = np.ones(len(times_us))
         for switch in self.switches:
             part = band(self.selectivities[pair]) / band(switch.selectivities.get(pair, self.selectivities[pair]))
-            parts[times_us >= switch.seconds / self.speed * 1e6] = part
+            start, end = switch.of_hash
+            parts[(times_us >= switch.seconds / self.speed * 1e6) & (shares >= start) & (shares < end)] = part
         return parts
+
+    def stretch(self, stream: str, times_us: Ints) -> Ints:
+        """When rows come that would come at these times, were the rate of the stream what it is at first."""
+        times = times_us
+        rate = self.rates[stream]
+        for other in self.other_rates:
+            if (now := other.rates.get(stream, rate)) != rate:
+                since = round(other.seconds / self.speed * 1e6)
+                times = np.where(times < since, times, since + ((times - since) * (rate / now)).astype(np.int64))
+                rate = now
+        return times
 
 
 def band_column(pair: Pair) -> str:
@@ -133,13 +171,15 @@ def draw_rows(setting: Banded, seconds: float, *names: int | str) -> dict[str, p
     rows = {}
     for stream in setting.streams:
         own = key_of(*names, stream)
-        rate = setting.rate(stream)
-        count = events_before(poisson, own, rate, 0, round(seconds * 1e6))
-        numbers = np.arange(count)
-        times = poisson(own, rate, count)
-        copy = (unit(draw(key_of(own, "g"), numbers)) * setting.copies).astype(np.int64)
+        rate, most = setting.rate(stream), setting.quickest(stream)
+        count = events_before(poisson, own, rate, 0, round(seconds * most * 1e6))
+        times = setting.stretch(stream, poisson(own, rate, count))
+        times = times[: np.searchsorted(times, round(seconds * 1e6))]
+        numbers = np.arange(len(times))
+        copy = setting.values()[(unit(draw(key_of(own, "g"), numbers)) * setting.copies).astype(np.int64)]
+        shares = hash_keys([pa.array(copy)]) / 2.0**64
         bands = [
-            unit(draw(key_of(own, band_column(pair)), numbers)) * setting.spread(pair, times)
+            unit(draw(key_of(own, band_column(pair)), numbers)) * setting.spread(pair, times, shares)
             for pair in setting.selectivities
             if stream in pair
         ]

@@ -17,13 +17,17 @@ The plan may change under way, by hand (`PacedRun.migrate`) or because a policy 
 
 The clock is the wall's, or a `CpuClock`: one on which this process has a core to itself, however busy the machine is.
 
-Invariants: one slot, so the join has one core; state in memory; results are counted and handed to `keep`, not held.
+There may be several slots (`placement`). Then the clock is to say what it is for them to work side by side: see
+`slotted.py`.
+
+Invariants: one slot unless `placement` says otherwise, so the join has one core; state in memory; results are counted
+and handed to `keep`, not held.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +35,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned
+from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, MoveGroups
 from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
+from watersmeet.model.routing import Groups
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.checkpoint import in_memory
@@ -94,11 +99,17 @@ class Sample:
     joined_rows: int = 0  # of the state, those of two or more inputs
     cold_bytes: int = 0  # such as what is made for a plan that is to take over
     tree: str = ""  # the plan that answered
+    took_seconds: float = 0.0  # of the clock, that the batch took
+    slot_bytes: tuple[int, ...] = ()  # active, by slot
+    slot_cpu: tuple[float, ...] = ()  # that the tasks of each slot took
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the plan: when it was asked for and when the new plan took over, in seconds since the start."""
+    """A change of the plan, of all groups or of some: when it was asked for and when the new plan took over.
+
+    Times are in seconds since the start.
+    """
 
     by: str
     plan: str
@@ -108,11 +119,20 @@ class Change:
     input_seconds: float  # of input that were taken in between
     work_seconds: float  # that its steps took
     rows: int  # that were taken in for the new plan
+    groups: int | None = None  # that it was for; None: all of them
 
     @property
     def seconds(self) -> float:
         """How long it took."""
         return self.done_at - self.asked_at
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Groups that went to other slots before a batch."""
+
+    seconds: float
+    groups: int
 
 
 @dataclass(frozen=True)
@@ -148,6 +168,7 @@ class Trace:
     steady: Steady | None
     exceeded_at: float | None  # when the state first went beyond the memory limit
     changes: tuple[Change, ...] = ()
+    moves: tuple[Moves, ...] = ()
 
     @property
     def lag_seconds(self) -> float:
@@ -190,9 +211,12 @@ class PacedRun:
         clock: Clock,
         keep: Keep = drop,
         controller: Controller | None = None,
+        placement: Placement | None = None,
+        threads: int | None = None,
     ) -> None:
         """The rows of a stream are in order of their event time, and go on a little longer than the run."""
         self.changes: list[Change] = []
+        self.moves: list[Moves] = []
         self.samples = [Sample(0.0, 0.0, 0, 0, 0, 0)]
         self.exceeded_at: float | None = None
         self._rows, self._pace, self._clock, self._keep = rows, pace, clock, keep
@@ -204,15 +228,18 @@ class PacedRun:
         self._results = MemoryResults()
         self._run = LocalRun(
             plan,
-            in_memory(plan.query, plan.spec, Placement(1, GROUPS)),
+            in_memory(plan.query, plan.spec, placement or Placement(1, GROUPS)),
             self._results,
             controller=controller,
             report=self._report,
             clock=clock,
+            threads=threads,
         )
         self._batches: list[_Batch] = []
+        self._event: Mapping[str, Any] = {}  # of the last batch
         self._asked: tuple[float, float] | None = None  # of a change that is under way: when, and how far the input was
         self._stepped = 0.0  # seconds that its steps have taken
+        self._told: list[Mapping[str, Any]] = []  # changes that are done
         self._start = clock.now()
 
     @property
@@ -241,11 +268,11 @@ class PacedRun:
         while self.migrating and self.now < due and self._run.driver.run_idle():
             pass
 
-    def migrate(self, plan: str, by: str) -> None:
-        """Go over to another plan, or set out for it."""
+    def migrate(self, plan: str, by: str, groups: Groups | None = None) -> None:
+        """Go over to another plan, or set out for it; with some groups alone, if these are named."""
         self._called = self.now
         self._asked, self._stepped = (self.now, self._begun), 0.0
-        self._note(self._run.driver.migrate(plan, by, "asked for"))
+        self._note(self._run.driver.migrate(plan, by, "asked for", groups))
 
     def close(self) -> None:
         self._run.close()
@@ -253,7 +280,7 @@ class PacedRun:
     def trace(self) -> Trace:
         """What has happened so far."""
         steady = _steady(self._batches, self._pace.filled_after)
-        return Trace(tuple(self.samples), steady, self.exceeded_at, tuple(self.changes))
+        return Trace(tuple(self.samples), steady, self.exceeded_at, tuple(self.changes), tuple(self.moves))
 
     def _run_batch(self, ended: float) -> Sample:
         until = {name: _arrived(column, ended) for name, column in self._arrivals.items()}
@@ -263,9 +290,9 @@ class PacedRun:
         }
         if self._asked is None or self.migrating:  # else it ended before, and is told now
             self._called = self.now
-        cpu, wall = time.process_time(), time.perf_counter()
+        began, cpu, wall = self.now, time.process_time(), time.perf_counter()
         manifest = self._run.driver.run_batch(pulled)
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        took, cpu, wall = self.now - began, time.process_time() - cpu, time.perf_counter() - wall
         self._keep(self._results.pop())
         measured = _measured(self._states(), manifest, self._begun, ended, cpu, wall)
         self._batches.append(measured)
@@ -283,6 +310,9 @@ class PacedRun:
                 joined_rows=sum(rows for name, rows in measured.rows_by_state.items() if " " in name),
                 cold_bytes=manifest.cold_bytes,
                 tree=self._run.plan.tree,
+                took_seconds=took,
+                slot_bytes=tuple(slot["active_bytes"] for slot in self._event["slots"]),
+                slot_cpu=tuple(slot["cpu_seconds"] for slot in self._event["slots"]),
             )
         )
         if self.exceeded_at is None and manifest.active_bytes > self._pace.memory_bytes:
@@ -296,6 +326,8 @@ class PacedRun:
         return {**coming, **self._run.plan.states}
 
     def _report(self, event: Event) -> None:
+        if event["event"] == "batch":
+            self._event = event
         for decision in event.get("decisions", ()):
             self._note(decision)
         if (progress := event.get("migration")) is not None:
@@ -317,15 +349,28 @@ class PacedRun:
                     input_seconds=self._begun - taken,
                     work_seconds=decision["seconds"],
                     rows=decision["rows"],
+                    groups=_count(decision["within"]),
                 )
             )
             self._asked, self._stepped = None, 0.0
+            self._told.append(decision)
         elif decision["decision"] == MigrationAbandoned.__name__:
             self._asked, self._stepped = None, 0.0
+        elif decision["decision"] == MoveGroups.__name__:
+            self.moves.append(Moves(self._called, len(decision["moves"])))
 
     def _is_known(self, decision: Mapping[str, Any]) -> bool:
         """What was asked for by hand is told with the next event, too."""
-        return any(change.before_batch == decision["before_batch"] for change in self.changes)
+        same = ("before_batch", "within")
+        return any(all(told[name] == decision[name] for name in same) for told in self._told)
+
+
+def _count(within: Sequence[tuple[int, int]] | None) -> int | None:
+    """
+    >>> _count([(0, 3), (7, 8)])
+    4
+    """
+    return None if within is None else sum(end - start for start, end in within)
 
 
 def run_paced(

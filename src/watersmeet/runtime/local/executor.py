@@ -55,6 +55,7 @@ class LocalExecutor:
         results: ResultWriter,
         late: Folder | None = None,
         sync: Sync = sync_files,
+        threads: int | None = None,  # None: one for each core
     ) -> None:
         keep_freed_memory()
         self._segments = segments
@@ -62,7 +63,7 @@ class LocalExecutor:
         self._late = late
         self._sync = sync
         self._schemas = {entry.stream.name: entry.stream.schema for entry in query.inputs}
-        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="slot")
+        self._threads = ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="slot")
 
     def close(self) -> None:
         self._threads.shutdown()

@@ -41,11 +41,12 @@ class LocalRun:
         make_spec: MakeSpec | None = None,
         asked: AskedPlan | None = None,
         groups: int | None = None,
+        threads: int | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         controller = controller or Controller(plan, memory)
         self._clock = clock or WallClock()
-        self._executor = LocalExecutor(plan.query, checkpoint.segments, results, late, checkpoint.sync_first)
+        self._executor = LocalExecutor(plan.query, checkpoint.segments, results, late, checkpoint.sync_first, threads)
         self.driver: Driver[SourceBatches] = Driver(
             plan,
             checkpoint,
