@@ -76,6 +76,14 @@ def test_what_is_refused_is_told_as_the_run_would(tmp_path: Path) -> None:
     assert (code, found["goes_on"], found["refused"]["error"]) == (2, False, "the checkpoint belongs to another query")
 
 
+def test_forced_steps_that_are_refused(tmp_path: Path) -> None:
+    job = job_after(tmp_path, 3, 'plan = "((A B) C)"')
+    steps = 'adapt.force=[{at_batch = 4, move = ["J1:0->7"]}]'
+    code, _, refused = job.call("run", "job.toml", "--json", "--set", steps)
+    assert (code, "to slot 7, which is not there" in refused) == (2, True)
+    assert job.call("explain", "job.toml", "--against", "ck", "--set", steps) == (2, "", refused)
+
+
 def test_other_groups(tmp_path: Path) -> None:
     job = job_after(tmp_path, 3)
     told = against(job, "run.groups=7")

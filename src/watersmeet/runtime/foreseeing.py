@@ -16,7 +16,8 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.former_query import former_of
-from watersmeet.runtime.opening import RunSettings, plan_ahead, spec_of_changed
+from watersmeet.runtime.opening import RunSettings, plan_ahead, refuse_steps, spec_of_changed
+from watersmeet.runtime.planning import silent_note
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
@@ -112,6 +113,7 @@ def foresee(query: Query, settings: RunSettings, folders: CheckpointFolders) -> 
             spec = spec_of_changed(former, query, settings, manifest)
         else:
             spec, _ = plan_ahead(query, settings, folders)
+            refuse_steps(query, settings, manifest, silent_note)
     except WatersmeetError as error:
         return _foreseen(manifest, settings, manifest.plan, refused=error)
     return replace(_with_states(former, query, settings, manifest, spec), changes=changes)

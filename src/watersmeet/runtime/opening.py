@@ -120,7 +120,7 @@ def open_run(
     if folders is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = first_placement(query, settings, spec, chosen)
-        _check_steps(query, settings, first_manifest(query, spec, placement))
+        refuse_steps(query, settings, first_manifest(query, spec, placement))
         outputs.of_checkpoint(new_name()).refuse_results_of_others()
         spill = Folder(tempfile.mkdtemp(prefix="watersmeet-"), durable=False) if settings.memory.watched else None
         checkpoint = in_memory(query, spec, placement, spill)
@@ -161,7 +161,7 @@ def _take(
         first = first_manifest(
             query, spec, placement, chosen.reason, holder, outputs.owner, settings.retention, settings.plan.plan
         )
-        _check_steps(query, settings, first)
+        refuse_steps(query, settings, first)
         outputs.refuse_results_of_others()
         return FileTable.create(folders.state, first, utc_us), chosen
     refuse(table.manifest)
@@ -173,7 +173,7 @@ def _take(
             note(f"the query was changed: {sentence}")
     else:
         _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
-        _check_steps(query, settings, table.manifest, note)
+        refuse_steps(query, settings, table.manifest, note)
     former, name = table.manifest.holder, table.manifest.id or new_name()
     outputs = outputs.of_checkpoint(name)
     outputs.refuse_results_of_others(own_unnamed=not table.manifest.id or table.manifest.named_at > 0)
@@ -210,7 +210,7 @@ def _newest(folders: CheckpointFolders) -> Manifest:
     return table.manifest
 
 
-def _check_steps(
+def refuse_steps(
     query: Query, settings: RunSettings, manifest: Manifest, note: Callable[[str], None] | None = None
 ) -> None:
     """Refuse forced steps that cannot be taken, before anything is made that a refused run would leave behind.
