@@ -84,6 +84,19 @@ def test_forced_steps_that_are_refused(tmp_path: Path) -> None:
     assert job.call("explain", "job.toml", "--against", "ck", "--set", steps) == (2, "", refused)
 
 
+def test_slots_that_a_run_has_come_to(tmp_path: Path) -> None:
+    steps = '[[adapt.force]]\nat_batch = 1\nslots = 5\nmove = ["J1:*->3"]'
+    job = job_after(tmp_path, 3, 'plan = "((A B) C)"\n' + steps, "slots = 2\ngroups = 6")
+    assert "slots: 5, as before\n" in against(job)
+    assert "slots: 5 become 2\ngroups: 6 become 3: " in against(job, "run.groups=3"), "as those would be too many"
+    owners = job.state()["placement"]["owners"]
+    shown = job.call("explain", "job.toml", "--set", "run.slots=5")[1]
+    assert any(set(placed) == {3} for placed in owners.values())
+    job.finish("run.slots=5")
+    assert job.state()["placement"]["owners"] == owners, "they are what is asked for now, and stay"
+    assert shown == job.call("explain", "job.toml", "--set", "run.slots=5")[1]
+
+
 def test_other_groups(tmp_path: Path) -> None:
     job = job_after(tmp_path, 3)
     told = against(job, "run.groups=7")

@@ -16,7 +16,7 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.former_query import former_of
-from watersmeet.runtime.opening import RunSettings, plan_ahead, refuse_steps, spec_of_changed
+from watersmeet.runtime.opening import RunSettings, placement_of_restart, plan_ahead, refuse_steps, spec_of_changed
 from watersmeet.runtime.planning import silent_note
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.ledger import Ledgers
@@ -148,7 +148,7 @@ def _foreseen(
         former=manifest.plan,
         plan=plan,
         states=states,
-        slots=(placement.slots, placement.slots if settings.slots == placement.asked_slots else settings.slots),
+        slots=(placement.slots, placement_of_restart(manifest, settings).slots),
         groups=(placement.groups, settings.groups),
         owing=owing,
         undelivered=len(manifest.undelivered),

@@ -229,11 +229,17 @@ def refuse_steps(
 
 def _placed(manifest: Manifest, settings: RunSettings) -> Manifest:
     """With the slots and the groups that the run will have by its first batch."""
-    placement = manifest.placement.asking(settings.slots)
-    if placement.groups == settings.groups:
+    placement = placement_of_restart(manifest, settings)
+    if placement.groups == manifest.placement.groups:
         return replace(manifest, placement=placement)
     united = replace(manifest.answering, within=None)  # other groups have one shape
-    return replace(manifest, placement=placement.regroup(settings.groups), tracks=(united,))
+    return replace(manifest, placement=placement, tracks=(united,))
+
+
+def placement_of_restart(manifest: Manifest, settings: RunSettings) -> Placement:
+    """Where the groups of a checkpoint will be by the first batch of a run with these settings."""
+    placement = manifest.placement.asking(settings.slots)
+    return placement if placement.groups == settings.groups else placement.regroup(settings.groups)
 
 
 def plan_ahead(
@@ -267,10 +273,7 @@ def placement_ahead(
     manifest = None if folders is None else newest_manifest(folders)
     if manifest is None or manifest.query.digest != identify(query).digest:
         return first_placement(query, settings, spec, chosen)
-    placement = manifest.placement
-    if settings.slots != placement.asked_slots:
-        placement = placement.evenly(settings.slots)
-    return placement if settings.groups == placement.groups else placement.regroup(settings.groups)
+    return placement_of_restart(manifest, settings)
 
 
 def with_shapes(query: Query, spec: PlanSpec, folders: CheckpointFolders | None) -> PhysicalPlan:
