@@ -27,9 +27,10 @@ from watersmeet.state.applying import apply_all
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
+from watersmeet.state.manifest import Learned
 from watersmeet.state.segment_files import FileSegments, MemorySegments
 from watersmeet.state.table import FileTable
-from watersmeet.state.updates import AddSegment, AdvanceStream, SetPlacement
+from watersmeet.state.updates import AddSegment, AdvanceStream, Learn, SetPlacement
 
 PLAN = chain_plan(tree=TREE)
 
@@ -138,6 +139,15 @@ def test_another_number_of_slots_spreads_the_groups_anew(held: Checkpoint, slots
     held.commit([], [SetPlacement(Placement(2, GROUPS, owners))])
     assert slots_changed(held.manifest, 2) == [], "the same number changes nothing"
     assert slots_changed(held.manifest, slots) == [SetPlacement(Placement(slots, GROUPS))]
+
+
+def test_what_other_slots_took_is_not_gone_by(held: Checkpoint) -> None:
+    scaled = {"batch": 5, "from_slots": 1, "slots": 2, "seconds": 3.0, "seconds_expected": 2.0, "no_use": 7}
+    recent = dict.fromkeys(("backlog", "batch_seconds", "slot_cpu_seconds", "slot_rows"), (3.0,) * 5)
+    moved = {"batch": 6, "seconds": 3.0, "seconds_expected": 2.0}
+    held.commit([], [Learn(Learned(recent=recent, scaled=scaled, moved=moved))])
+    left = Learned(recent={"backlog": (3.0,) * 5}, scaled={"no_use": 7}, moved={"batch": 6})
+    assert slots_changed(held.manifest, 3) == [SetPlacement(Placement(3, GROUPS)), Learn(left)]
 
 
 def test_a_run_without_a_checkpoint(tmp_path: Path) -> None:

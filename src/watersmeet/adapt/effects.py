@@ -163,8 +163,7 @@ def effects_of(
                 placement = spread(decision, plan, placement)
                 learned = replace(learned, moved={"batch": decision.before_batch, **decision.figures})
             case ReviewMoves():
-                kept = {name: value for name, value in (learned.moved or {}).items() if name in ("batch", "at_us")}
-                learned = replace(learned, moved=kept or None)
+                learned = replace(learned, moved=_kept_of_move(learned))
             case CountPushed(bytes):
                 learned = replace(learned, pushed_bytes=bytes)
             case CutGroup():
@@ -213,11 +212,25 @@ def effects_of(
 
 
 def _rescaled(learned: Learned, decision: Rescale) -> Learned:
-    """What batches took with other slots is no trend of these. What is known to be of no use stays known."""
-    kept = {name: value for name, value in (learned.scaled or {}).items() if name.startswith("no_use")}
+    """With what is expected of other slots."""
+    kept = of_other_slots(learned)
     told = {"batch": decision.before_batch, "from_slots": decision.from_slots, "slots": decision.slots}
+    return replace(kept, scaled={**(kept.scaled or {}), **told, **decision.figures})
+
+
+def of_other_slots(learned: Learned) -> Learned:
+    """What is still true where slots have come or gone: what more of them are known to be of no use for, among others.
+
+    What batches took before is no trend of these, and what was expected of a move, or of the last number, cannot come.
+    """
+    scaled = {name: value for name, value in (learned.scaled or {}).items() if name.startswith("no_use")}
     recent = {name: series for name, series in learned.recent.items() if name not in SERIES}
-    return replace(learned, recent=recent, scaled={**kept, **told, **decision.figures})
+    return replace(learned, recent=recent, scaled=scaled or None, moved=_kept_of_move(learned))
+
+
+def _kept_of_move(learned: Learned) -> dict[str, Any] | None:
+    """When the last move was, without what was expected of it."""
+    return {name: value for name, value in (learned.moved or {}).items() if name in ("batch", "at_us")} or None
 
 
 def _reviewed(figures: Mapping[str, Any], no_use: bool) -> dict[str, Any]:

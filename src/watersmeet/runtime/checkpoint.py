@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from watersmeet.adapt.effects import of_other_slots
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
 from watersmeet.model.file_sums import sum_of
 from watersmeet.model.ids import SegmentId
@@ -36,7 +37,7 @@ from watersmeet.state.segment_files import FileSegments, MemorySegments, Segment
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
-from watersmeet.state.updates import MarkWithdrawn, NameCheckpoint, SetPlacement, SetRetention, Update
+from watersmeet.state.updates import Learn, MarkWithdrawn, NameCheckpoint, SetPlacement, SetRetention, Update
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
@@ -279,9 +280,12 @@ def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: Mapping[F
 
 
 def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
-    """Another number of slots for a run that goes on changes owners alone: what was cut stays cut."""
+    """Another number of slots for a run that goes on changes owners, and what is known of slots; cuts stay."""
     placement = manifest.placement.asking(slots)
-    return [] if placement == manifest.placement else [SetPlacement(placement)]
+    if placement == manifest.placement:
+        return []
+    learned = manifest.learned if placement.slots == manifest.placement.slots else of_other_slots(manifest.learned)
+    return [SetPlacement(placement), *([] if learned == manifest.learned else [Learn(learned)])]
 
 
 def retention_changed(manifest: Manifest, retention: Retention) -> list[Update]:
