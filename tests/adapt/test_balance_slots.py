@@ -15,10 +15,12 @@ from watersmeet.adapt.decisions import CountPushed, MoveGroups, ReviewMoves, Spi
 from watersmeet.adapt.effects import effects_of, settle
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policies.balance import relocation
-from watersmeet.adapt.policies.balance_slots import BalanceSlots
+from watersmeet.adapt.policies.balance.load import Piece
+from watersmeet.adapt.policies.balance_slots import BalanceSlots, _described
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.adapt.view import MemoryView
 from watersmeet.model.ids import Partitioning
+from watersmeet.model.placement import Placement
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest
@@ -144,3 +146,15 @@ def test_the_view_of_memory_is_what_pieces_are_made_of() -> None:
     held = [sum(group.size_bytes for group in memory.groups if group.slot == slot) for slot in range(2)]
     assert outlook.slot_bytes == held
     assert sum(held) == 160
+
+
+@pytest.mark.parametrize("cuts, narrow", [(0, False), (1, False), (2, True), (3, True)])
+def test_groups_are_cut_only_so_often(cuts: int, narrow: bool) -> None:
+    """Of four groups two may be cut; the last one never was, and has many keys."""
+    name, placement = Partitioning("k0"), Placement(2, 4)
+    for _ in range(cuts):
+        middle = placement.of(name).bounds.middle(0)
+        assert middle is not None
+        placement = placement.cut(name, 0, middle)
+    last = Piece(J1, name, 3 + cuts, 1, work=10.0, keys=100.0)
+    assert _described(last, {(name, last.group): last}, placement).narrow == narrow

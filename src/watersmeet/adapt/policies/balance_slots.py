@@ -41,6 +41,9 @@ from watersmeet.plan.spreading import heaviest_input
 
 BATCHES_KNOWN = 2  # that must have been measured before anything is decided
 ABOUT_ONE = 1.5  # keys, which are estimated where several files have rows
+# Cuts for each group that a user has set. Nothing unites what was cut while a run goes on, and each group has its cost:
+# where hot keys wander there would be more of them without end. After that hot groups are spread, which ends by itself.
+MOST_CUTS = 0.5
 ONE_KEY = 0.9  # a group with so much of what cuts have parted it from is not worth another cut: it is one key's
 # What policies that level memory, and do nothing else, go by.
 LEVELS_MEMORY: Mapping[str, Callable[[BalanceView], Load]] = {
@@ -187,7 +190,9 @@ def _pieces(outlook: Outlook) -> dict[tuple[Partitioning, int], Piece]:
 def _described(piece: Piece, held: Mapping[tuple[Partitioning, int], Piece], placement: Placement) -> Piece:
     """With what else there is to know of a group: who works on it, and whether it is worth a cut."""
     spread = placement.spreads.get(piece.partitioning, {}).get(piece.group)
-    narrow = piece.keys < ABOUT_ONE or _cut_in_vain(piece, held, placement.of(piece.partitioning).bounds)
+    bounds = placement.of(piece.partitioning).bounds
+    enough = len(bounds.cuts) >= MOST_CUTS * placement.groups
+    narrow = enough or piece.keys < ABOUT_ONE or _cut_in_vain(piece, held, bounds)
     return replace(piece, narrow=narrow, spread=() if spread is None else spread.slots)
 
 

@@ -28,7 +28,7 @@ class Piece:
     output: float = 0.0  # recent: results of the query in a batch
     cold: bool = False  # it has closed generations
     keys: float = 0.0  # distinct
-    narrow: bool = False  # it is hardly more than one key, or cannot be cut
+    narrow: bool = False  # it is hardly more than one key, or is not to be cut any more
     spread: tuple[int, ...] = ()  # the slots that work on it, where these are several
 
     @property
