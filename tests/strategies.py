@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 import oracle
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+RANDOMS = st.integers(0, 2**32 - 1).map(Random)  # st.randoms() asks for each number, and drops a run with many of them
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"MICROSECONDS": 1, "milliseconds": 1_000, "SECONDS": 1_000_000, "Minutes": 60_000_000}
 

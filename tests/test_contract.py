@@ -24,7 +24,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from strategies import Case, all_plans, cases, contract_settings, counted, place_filters, placed_plans
+from strategies import RANDOMS, Case, all_plans, cases, contract_settings, counted, place_filters, placed_plans
 from watersmeet.adapt.decisions import CutGroup
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
 from watersmeet.adapt.settings import MemorySettings
@@ -101,7 +101,7 @@ def test_rows_that_are_ahead_are_neither_joined_nor_seen(case: Case) -> None:
 
 
 @contract_settings(30)
-@given(cases(largest=4), st.randoms(use_true_random=False))
+@given(cases(largest=4), RANDOMS)
 def test_all_plans_give_the_same_answer(case: Case, random: Random) -> None:
     expected = case.answer().rows
     plans = placed_plans(case, random)
@@ -174,7 +174,7 @@ def run_with_restarts(
         lost = number < last and data.draw(st.integers(0, 3), label="lost") == 0
         plan = data.draw(st.sampled_from([case.plan, case.plan, *plans]), label="plan")
         if plan in plans:
-            above = data.draw(st.randoms(use_true_random=False), label="above")
+            above = data.draw(RANDOMS, label="above")
             plan = place_filters(plan, case.conditions, above.randrange)
         settings = RunSettings(PlanSettings(plan), MemorySettings(budget), slots, case.groups)
         run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), wanted)

@@ -42,7 +42,7 @@ from judged_jobs import (
     late_rows,
     write_streams,
 )
-from strategies import Case, all_plans, cases, contract_settings, counted, key_classes
+from strategies import RANDOMS, Case, all_plans, cases, contract_settings, counted, key_classes
 from watersmeet import faults
 from watersmeet.adapt.forced_step import ForcedStep, LabelledSpread
 from watersmeet.adapt.policies.migrate import ROADS, seeded
@@ -226,7 +226,7 @@ def check(session: Any, case: Case, draw: Random, rows_a_batch: int) -> None:
     assert rows == case.answer().rows
 
 
-drawn = (cases(largest=4), st.randoms(use_true_random=False), st.sampled_from([2, 5]))
+drawn = (cases(largest=4), RANDOMS, st.sampled_from([2, 5]))
 
 
 @contract_settings(3)

@@ -17,7 +17,7 @@ class SparkLog:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._known: dict[str, int] = {}  # files, with the time that each was modified
-        sync_files(self.pop_new())  # what an earlier run left, while Spark is not yet dropping any of it
+        sync_files(self.pop_new(), may_be_gone=True)  # an earlier run that was taken over may still be moving some
 
     def pop_new(self) -> dict[Folder, list[str]]:
         """The files that have come since the last time, by folder, and the folders above these."""
