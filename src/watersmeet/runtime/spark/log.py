@@ -3,14 +3,20 @@
 Spark notes down what a batch reads before it runs the batch, and does not wait for the disk. If a version of ours
 outlived that note, Spark would make up another batch of the same number, whose rows nobody would join. So before a
 batch is committed, what Spark has written is on disk: the note of this batch, and that the one before was done.
+
+Spark writes a file under a name that it changes when all of it is there. One that still has that name belongs to no
+batch that runs here: a run that was killed left it, or one whose checkpoint was taken over is still writing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 
 from watersmeet.state.files import Folder
 from watersmeet.state.syncing import sync_files
+
+_UNFINISHED = re.compile(r"\..*\.tmp(\.crc)?")
 
 
 class SparkLog:
@@ -27,6 +33,8 @@ class SparkLog:
         found: dict[str, int] = {}
         for path, _, names in os.walk(self._folder.path()):
             for name in names:
+                if _UNFINISHED.fullmatch(name):
+                    continue
                 file = os.path.join(path, name)
                 time = _modified(file)
                 if time is not None:
