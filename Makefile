@@ -26,10 +26,10 @@ CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 # As in: make experiments EXPERIMENTS="spill early" EXPERIMENT_ARGS=--quick
-EXPERIMENTS ?= plans spill early migration placement balancing
+EXPERIMENTS ?= plans spill early migration placement balancing ring
 EXPERIMENT_ARGS ?=
 
-SOURCES := src tests benchmarks experiments chaos tools
+SOURCES := src tests benchmarks experiments chaos examples tools
 # Files in the order of tests/conftest.py, which has those that take long come first.
 PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --durations=25 --durations-min=1
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)

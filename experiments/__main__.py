@@ -6,6 +6,7 @@
     python -m experiments migration [--out FOLDER] [--quick] [--json]
     python -m experiments placement [--out FOLDER] [--quick] [--json]
     python -m experiments balancing [--out FOLDER] [--quick] [--json]
+    python -m experiments ring [--out FOLDER] [--quick] [--json]
 
 One sub-command an experiment, from `EXPERIMENTS`. Progress goes to stderr; stdout has the closing table and the path of
 the page or, with `--json`, one JSON object with every figure of the table. Errors and exit codes are as `watersmeet`
@@ -41,6 +42,10 @@ from experiments import (
     placement_claims,
     placement_page,
     placement_runs,
+    ring,
+    ring_claims,
+    ring_page,
+    ring_runs,
     spill_page,
 )
 from experiments.banded import bind_query
@@ -227,6 +232,12 @@ def _measure_balancing(quick: bool) -> Found:
     return _with_claims(page, balancing_claims.check_claims(findings), findings.to_json())
 
 
+def _measure_ring(quick: bool) -> Found:
+    findings = ring_runs.run_all(ring.QUICK if quick else ring.FULL_EXTENT, machine_costs(_say), _say)
+    page = ring_page.make_page(findings, _machine())
+    return _with_claims(page, ring_claims.check_claims(findings), findings.to_json())
+
+
 def _chosen(text: str | None) -> list[Setting]:
     if text is None:
         return list(SETTINGS)
@@ -299,6 +310,12 @@ EXPERIMENTS = (
         "plans that differ by slot, and two ways to move groups between them (figures 23.1 to 23.15 of [Zhu06])",
         "fewer rows and settings, and shorter runs, to try",
         _measure_balancing,
+    ),
+    _compared(
+        "ring",
+        "joins without an equality: a ring of time slices and its rivals (figures 8(a) to 8(h) of [Wang09])",
+        "fewer lengths and settings, and shorter runs, to try",
+        _measure_ring,
     ),
 )
 

@@ -79,7 +79,8 @@ def draw(chart: Chart) -> bytes:
         colour = COLOURS[look % len(COLOURS)]
         style = DASHES[look % len(DASHES)]
         label = f"{line.name} (× {line.broken})" if line.broken else line.name
-        axes.plot(line.x, line.y, color=colour, linestyle=style, linewidth=1.8, label=label)
+        alone = "o" if len(line.x) == 1 else None  # a single point is no line
+        axes.plot(line.x, line.y, color=colour, linestyle=style, linewidth=1.8, label=label, marker=alone)
         if line.broken:
             axes.plot(line.x[-1:], line.y[-1:], color=colour, marker="x", markersize=9, markeredgewidth=2.4)
     if chart.limit is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -41,6 +42,7 @@ class Conformance:
     slots: int = 2
     lateness_s: Mapping[str, int] = field(default_factory=dict)
     time: Mapping[str, str] = field(default_factory=dict)
+    ring: str = "auto"
 
     def answer(self) -> oracle.Answer:
         count = max(map(len, self.batches.values()))
@@ -93,6 +95,7 @@ class Conformance:
             'trigger = "available-now"',
             "[adapt]",
             f'plan = "{self.plan}"',
+            f'ring = "{self.ring}"',
         ]
         lines += ["[spark]", 'master = "local[2]"']
         path = folder / f"{runtime}.toml"
@@ -189,6 +192,14 @@ WORDS = ["", "a", "ä", "日本", "a b", None]
 XYZ = "x BIGINT, y BIGINT, v BIGINT, ts BIGINT"
 
 
+def _near(left: int | None, right: int | None, width: int) -> bool | None:
+    return None if left is None or right is None else abs(left - right) < width
+
+
+def _less(left: int | None, right: int | None) -> bool | None:
+    return None if left is None or right is None else left < right
+
+
 def _xyz(seed: str, rows: int = 8, keys: int = 6, batches: int = 3) -> list[list[oracle.Row]]:
     return many(seed, batches, rows, x=_keys(keys), y=_keys(keys), v=list(range(20)))
 
@@ -234,6 +245,27 @@ CASES = [
         {name: _xyz(f"clique {name}", 12, 4) for name in "ABC"},
         [Input("A", "A"), Input("B", "B"), Input("C", "C")],
         lambda a, b, c: _all(_eq(a["x"], b["x"]), _eq(b["y"], c["x"]), _eq(c["y"], a["y"])),
+        lambda a, b, c: (a["v"], b["v"], c["v"]),
+    ),
+    Conformance(
+        "a ring of three",
+        "SELECT A.v AS a, B.v AS b, C.v AS c FROM A [RANGE 40 SECONDS], B [RANGE 30 SECONDS], C [RANGE 40 SECONDS] "
+        "WHERE ABS(A.x - B.x) < 2 AND B.y < C.y",
+        dict.fromkeys("ABC", XYZ),
+        {name: _xyz(f"ring {name}", 10) for name in "ABC"},
+        [Input("A", "A", 40 * SECOND), Input("B", "B", 30 * SECOND), Input("C", "C", 40 * SECOND)],
+        lambda a, b, c: _all(_near(a["x"], b["x"], 2), _less(b["y"], c["y"])),
+        lambda a, b, c: (a["v"], b["v"], c["v"]),
+        slots=3,
+    ),
+    Conformance(
+        "a ring of a join and a stream",
+        "SELECT A.v AS a, B.v AS b, C.v AS c FROM A [RANGE 20 SECONDS], B, C [RANGE 25 SECONDS] "
+        "WHERE A.x = B.x AND B.y < C.y",
+        dict.fromkeys("ABC", XYZ),
+        {name: _xyz(f"parts {name}", 9) for name in "ABC"},
+        [Input("A", "A", 20 * SECOND), Input("B", "B"), Input("C", "C", 25 * SECOND)],
+        lambda a, b, c: _all(_eq(a["x"], b["x"]), _less(b["y"], c["y"])),
         lambda a, b, c: (a["v"], b["v"], c["v"]),
     ),
     Conformance(
@@ -339,6 +371,23 @@ CASES = [
         ),
     ),
     Conformance(
+        "windows for pairs, without brackets",
+        "SELECT A.v AS a, B.v AS b, C.v AS c FROM A, B, C WHERE A.x = B.x AND B.y = C.y "
+        "AND ABS(A.ts - B.ts) < 12000000 AND C.ts BETWEEN B.ts - 5000000 AND B.ts + 9000000",
+        dict.fromkeys("ABC", XYZ),
+        {name: _xyz(f"pairs {name}", 6, 4) for name in "ABC"},
+        [Input("A", "A"), Input("B", "B"), Input("C", "C")],
+        lambda a, b, c: _all(
+            _eq(a["x"], b["x"]),
+            _eq(b["y"], c["y"]),
+            abs(a["ts"] - b["ts"]) < 12 * SECOND,
+            -5 * SECOND <= c["ts"] - b["ts"] <= 9 * SECOND,
+        ),
+        lambda a, b, c: (a["v"], b["v"], c["v"]),
+        lateness_s={"A": 5, "B": 5, "C": 5},
+        plan="((A B) C)",
+    ),
+    Conformance(
         "a bushy tree",
         "SELECT A.v AS a, B.v AS b, C.v AS c, D.v AS d FROM A [RANGE 30 SECONDS], B, C [RANGE 25 SECONDS], D "
         "WHERE A.x = B.x AND C.y = D.y AND B.y = C.x",
@@ -421,3 +470,42 @@ def _upper(text: str) -> str:
 
 def named(name: str) -> Conformance:
     return next(case for case in CASES if case.id == name)
+
+
+CASES += [
+    replace(named("a ring of a join and a stream"), id="a join and a stream, aligned", ring="atr"),
+    replace(named("a ring of three"), id="a ring of three with copies", ring="ctr"),
+]
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+SLIDE_S = 4
+GROUPED = Conformance(
+    id="groups over a join of three streams",
+    text="SELECT A.v % 5 AS g, COUNT(*) AS n, SUM(B.v) AS total, AVG(C.v) AS mean, MIN(A.ts) AS first "
+    "FROM A [RANGE 12 SECONDS SLIDE 4 SECONDS], B [RANGE 8 SECONDS], C [RANGE 12 SECONDS] "
+    "WHERE A.k = B.k AND B.k = C.k GROUP BY g HAVING COUNT(*) > 1",
+    schemas={"A": KV, "B": KV, "C": KV},
+    batches={name: _kv(f"grouped {name}", keys=5) for name in "ABC"},
+    inputs=[Input("A", "A", 12 * SECOND), Input("B", "B", 8 * SECOND), Input("C", "C", 12 * SECOND)],
+    where=lambda a, b, c: _eq(a["k"], b["k"], c["k"]),
+    select=lambda a, b, c: (None if a["v"] is None else a["v"] % 5,),
+    plan="((A B) C)",
+    lateness_s={"A": 3},
+)
+
+
+def grouped_answer(case: Conformance) -> Counter[tuple[Any, ...]]:
+    """What the query of `GROUPED` emits, in plain Python."""
+    batches = [dict(zip(case.batches, rows, strict=True)) for rows in zip(*case.batches.values(), strict=True)]
+    lateness = {name: seconds * SECOND for name, seconds in case.lateness_s.items()}
+    joined, _, _ = oracle.join(batches, case.inputs, lambda rows: case.where(*rows.values()), lateness)
+    found: Counter[tuple[Any, ...]] = Counter()
+    for boundary, rows in oracle.at_boundaries(joined, SLIDE_S * SECOND).items():
+        for group in oracle.group(rows, lambda combination: case.select(*combination.values())):
+            bs, cs = ([row[alias]["v"] for row in group if row[alias]["v"] is not None] for alias in "BC")
+            total, mean = sum(bs) if bs else None, sum(cs) / len(cs) if cs else None
+            first = min(row["A"]["ts"] for row in group)
+            if len(group) > 1:
+                found[(*case.select(*group[0].values()), len(group), total, mean, first, boundary)] += 1
+    return found

@@ -1,8 +1,8 @@
 """The contract of a query (section 3 of the design) as a nested-loop join over full history, in plain Python.
 
 Too simple to be wrong: no keys, no state, no plan. Every combination of rows that are neither late nor ahead is looked
-at. A row is a dict of column name to Python value, a combination a dict of alias to row, a batch a dict of stream name
-to rows.
+at. Groups are over all of the combinations that count at a boundary, each boundary by itself. A row is a dict of column
+name to Python value, a combination a dict of alias to row, a batch a dict of stream name to rows.
 """
 
 from __future__ import annotations
@@ -53,6 +53,16 @@ class Answer:
         return sum(map(len, self.ahead.values()))
 
 
+@dataclass(frozen=True)
+class Joined:
+    """A combination: when it became one, when it stops being one (None: never), and the batch that completed it."""
+
+    rows: Combination
+    newest_us: int
+    expiry_us: int | None
+    batch: int
+
+
 def answer(
     batches: Sequence[Batch],
     inputs: Sequence[Input],
@@ -66,18 +76,69 @@ def answer(
 
     `time` names event-time columns (default `ts`).
     """
+    found, late, ahead = join(batches, inputs, predicate, lateness_us, time, max_ahead)
+    return Answer(Counter(select(joined.rows) for joined in found), late, ahead)
+
+
+def join(
+    batches: Sequence[Batch],
+    inputs: Sequence[Input],
+    predicate: Callable[[Combination], bool | None],
+    lateness_us: Mapping[str, int] | None = None,
+    time: Mapping[str, str] | None = None,
+    max_ahead: Mapping[str, MaxAhead] | None = None,
+) -> tuple[list[Joined], dict[str, list[Row]], dict[str, list[Row]]]:
+    """All combinations, and the rows of each stream that are late, or ahead."""
     streams = {entry.stream for entry in inputs}
     punctual, late, ahead = _split(batches, streams, lateness_us or {}, time or {}, max_ahead or {})
-    rows: Counter[tuple[Any, ...]] = Counter()
+    found = []
     for chosen in itertools.product(*(punctual[entry.stream] for entry in inputs)):
-        times = [_microseconds(row[_time_column(e.stream, time)]) for e, row in zip(inputs, chosen, strict=True)]
-        newest = max(times)
-        if any(e.window_us is not None and newest - t >= e.window_us for e, t in zip(inputs, times, strict=True)):
+        times = [_microseconds(row[_time_column(e.stream, time)]) for e, (_, row) in zip(inputs, chosen, strict=True)]
+        ends = [t + e.window_us for e, t in zip(inputs, times, strict=True) if e.window_us is not None]
+        newest, expiry = max(times), min(ends, default=None)
+        if expiry is not None and newest >= expiry:
             continue
-        combination = {entry.alias: row for entry, row in zip(inputs, chosen, strict=True)}
+        combination = {entry.alias: row for entry, (_, row) in zip(inputs, chosen, strict=True)}
         if predicate(combination) is True:  # NULL does not satisfy
-            rows[select(combination)] += 1
-    return Answer(rows, late, ahead)
+            found.append(Joined(combination, newest, expiry, max(batch for batch, _ in chosen)))
+    return found, late, ahead
+
+
+def at_boundaries(joined: Sequence[Joined], slide_us: int, ends: Sequence[int] = ()) -> dict[int, list[Combination]]:
+    """The combinations that count at each boundary, where there are any.
+
+    `ends` are the batches after which the input had come to its end, for the time being: all boundaries at which a
+    row counted were emitted then, so what came later counts at later ones.
+    """
+    found: dict[int, list[Combination]] = {}
+    for entry in sorted(joined, key=lambda entry: entry.batch):
+        assert entry.expiry_us is not None, "without windows there are no boundaries"
+        before = [end for end in ends if end < entry.batch]
+        emitted = _last_boundary([e for e in joined if e.batch <= max(before)], slide_us) if before else None
+        t = -(-entry.newest_us // slide_us) * slide_us
+        while t < entry.expiry_us:
+            if emitted is None or t > emitted:
+                found.setdefault(t, []).append(entry.rows)
+            t += slide_us
+    return found
+
+
+def _last_boundary(joined: Sequence[Joined], slide_us: int) -> int | None:
+    """The last boundary at which any of these counts."""
+    last = []
+    for entry in joined:
+        t = (entry.expiry_us - 1) // slide_us * slide_us
+        if t >= entry.newest_us:
+            last.append(t)
+    return max(last, default=None)
+
+
+def group(rows: Sequence[Combination], key: Callable[[Combination], tuple[Any, ...]]) -> list[list[Combination]]:
+    """The rows of each group; NULL is a value like any other."""
+    groups: dict[tuple[Any, ...], list[Combination]] = {}
+    for combination in rows:
+        groups.setdefault(key(combination), []).append(combination)
+    return list(groups.values())
 
 
 def _split(
@@ -86,12 +147,13 @@ def _split(
     lateness_us: Mapping[str, int],
     time: Mapping[str, str],
     max_ahead: Mapping[str, MaxAhead],
-) -> tuple[dict[str, list[Row]], dict[str, list[Row]], dict[str, list[Row]]]:
-    punctual: dict[str, list[Row]] = {stream: [] for stream in streams}
+) -> tuple[dict[str, list[tuple[int, Row]]], dict[str, list[Row]], dict[str, list[Row]]]:
+    """The rows that may join, each with its batch, and those that are late, or ahead."""
+    punctual: dict[str, list[tuple[int, Row]]] = {stream: [] for stream in streams}
     late: dict[str, list[Row]] = {stream: [] for stream in streams}
     ahead: dict[str, list[Row]] = {stream: [] for stream in streams}
     newest: dict[str, int] = {}  # the largest time seen in the batches before, of rows that were not ahead
-    for batch in batches:
+    for number, batch in enumerate(batches):
         seen = dict(newest)
         times = {s: [_microseconds(row[_time_column(s, time)]) for row in batch.get(s, ())] for s in streams}
         limits = _limits(times, newest, max_ahead)
@@ -102,7 +164,7 @@ def _split(
                 elif t > limits.get(stream, t):
                     ahead[stream].append(row)
                 else:
-                    punctual[stream].append(row)
+                    punctual[stream].append((number, row))
                     seen[stream] = max(t, seen.get(stream, t))
         newest = seen
     return punctual, late, ahead

@@ -161,6 +161,7 @@ class Case:
     chunk_rows: int
     piece_bytes: int
     clock_us: int = 0  # what the clock says, which stands still
+    apart: bool = False  # equalities do not connect all inputs, so that no budget can be kept
 
     def __repr__(self) -> str:
         lines = [
@@ -227,29 +228,47 @@ MOST_ROWS = {2: 36, 3: 18, 4: 9, 5: 6}  # of a stream; the oracle looks at every
 
 
 @st.composite
-def cases(draw: st.DrawFn, largest: int = 5, ahead: Sequence[str] = ()) -> Case:
-    """A case; with `ahead`, streams may limit how far rows are ahead of what it names, and rows may be far ahead."""
-    count = draw(st.sampled_from([n for n in (2, 3, 3, 3, 4, 4, 5) if n <= largest]))
+def cases(
+    draw: st.DrawFn,
+    largest: int = 5,
+    ahead: Sequence[str] = (),
+    pairs: bool = False,
+    least: int = 2,
+    apart: bool | None = None,
+) -> Case:
+    """A case; with `ahead`, streams may limit how far rows are ahead of what it names, and rows may be far ahead.
+
+    With `pairs`, most inputs have windows for pairs in the place of their own, and times are close to where rows go.
+    `apart`: whether equalities leave some inputs unconnected, which are joined by a ring then; None: some cases do.
+    """
+    count = draw(st.sampled_from([n for n in (2, 3, 3, 3, 4, 4, 5) if least <= n <= largest]))
     aliases = ["A", "B", "C", "D", "E"][:count]
     names = _stream_names(draw, aliases)
     families = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=3))
     unit_name = draw(st.sampled_from(sorted(_UNITS)))
     unit = _UNITS[unit_name]
     origin = draw(st.sampled_from([0, -1_000_000, 1_700_000_000_000_000 // unit]))
-    pace = draw(st.sampled_from([0, 3, 10, 25]))
+    pace = draw(st.sampled_from([1, 2, 3, 10] if pairs else [0, 3, 10, 25]))
     clock_us = (origin + draw(st.sampled_from([0, 15, 60]))) * unit if ahead else 0
+    time_type = draw(st.sampled_from([pa.int64(), TIMESTAMP])) if pairs else None
     streams = {
-        name: _stream(draw, name, families, unit, origin, pace, MOST_ROWS[count], ahead, clock_us)
+        name: _stream(draw, name, families, unit, origin, pace, MOST_ROWS[count], ahead, clock_us, time_type)
         for name in dict.fromkeys(names[alias] for alias in aliases)
     }
-    windows = {alias: draw(st.sampled_from([None, None, 2, 8, 20, 60, 60])) for alias in aliases}
+    widths = [None, None, None, 20, 60] if pairs else [None, None, 2, 8, 20, 60, 60]
+    windows = {alias: draw(st.sampled_from(widths)) for alias in aliases}
     inputs = tuple(
         oracle.Input(alias, names[alias], None if (n := windows[alias]) is None else n * unit) for alias in aliases
     )
     of = {alias: streams[names[alias]] for alias in aliases}
-    equalities = _equalities(draw, aliases, families, of)
+    edges = _edges(draw, count)
+    apart = draw(st.integers(0, 4)) == 4 if apart is None else apart
+    if apart:
+        edges = [edge for edge in edges[1:] if draw(st.booleans())]
+    equalities = _equalities(draw, aliases, families, of, edges)
     conditions = [equal(*pair) for pair in equalities]
-    conditions += _predicates(draw, aliases, of, unit, unit_name)
+    conditions += _predicates(draw, aliases, of, unit, unit_name, least=count - 1 if apart else 0)
+    conditions += _pair_windows(draw, aliases, of, unit, unit_name) if pairs else []
     conditions = draw(st.permutations(conditions))
     select, select_text = _select(draw, aliases, of)
     slots = draw(st.integers(1, 4))
@@ -262,13 +281,16 @@ def cases(draw: st.DrawFn, largest: int = 5, ahead: Sequence[str] = ()) -> Case:
         select=select,
         plan=draw(st.sampled_from(["auto", "left-deep"]))
         if draw(st.integers(0, 5)) == 5
-        else place_filters(_plan(draw, equalities), conditions, lambda places: draw(st.integers(0, places - 1))),
+        else place_filters(
+            _plan(draw, aliases, equalities), conditions, lambda places: draw(st.integers(0, places - 1))
+        ),
         slots=slots,
         groups=draw(st.integers(slots, 20)),
         fanout=draw(st.sampled_from([2, 2, 3, 4])),
         chunk_rows=draw(st.sampled_from([1, 2, 7, 1 << 18])),
         piece_bytes=draw(st.sampled_from([1, 60, 300, 1 << 20])),
         clock_us=clock_us,
+        apart=apart,
     )
 
 
@@ -301,9 +323,10 @@ def _stream(
     most_rows: int,
     ahead: Sequence[str],
     clock_us: int,
+    paired: pa.DataType | None = None,
 ) -> StreamData:
     kinds = [draw(st.sampled_from(list(VALUES[family]))) for family in families]
-    time_type = draw(st.sampled_from([pa.int64(), pa.int64(), TIMESTAMP]))
+    time_type = paired or draw(st.sampled_from([pa.int64(), pa.int64(), TIMESTAMP]))
     schema = pa.schema(
         [
             *((key_name(name, i), kind) for i, kind in enumerate(kinds)),
@@ -315,7 +338,7 @@ def _stream(
         ]
     )
     domain = draw(st.sampled_from([1, 2, 2, 3] if most_rows > 10 else [1, 1, 2]))
-    back = draw(st.sampled_from([0, 0, 5, 30]))
+    back = draw(st.sampled_from([0, 0, 5, 30] if paired is None else [-8, -5, 0, 2]))
     far = draw(st.sampled_from([[], [40], [1000], [100, 5000, 5005]])) if ahead else []
     cells = st.tuples(
         st.tuples(*(_rarely_null(draw, list(range(domain))) for _ in kinds)),
@@ -344,7 +367,7 @@ def _stream(
             stamp = micros if time_type == pa.int64() or micros is None else _EPOCH + timedelta(microseconds=micros)
             rows.append({**row, "v": v, "f": f, "t": t, "p": p, "ts": stamp})
         batches.append(rows)
-    lateness = draw(st.sampled_from([0, 5, 15, 40])) * unit
+    lateness = draw(st.sampled_from([0, 5, 15, 40] if paired is None else [0, 0, 2, 5])) * unit
     return StreamData(name, schema, lateness, batches, _max_ahead(draw, unit, clock_us, ahead) if ahead else None)
 
 
@@ -367,11 +390,15 @@ def _edges(draw: st.DrawFn, count: int) -> list[tuple[int, int]]:
 
 
 def _equalities(
-    draw: st.DrawFn, aliases: list[str], families: list[str], of: dict[str, StreamData]
+    draw: st.DrawFn,
+    aliases: list[str],
+    families: list[str],
+    of: dict[str, StreamData],
+    edges: list[tuple[int, int]],
 ) -> list[tuple[Term, Term]]:
     one_key = draw(st.booleans())
     result: list[tuple[Term, Term]] = []
-    for i, j in _edges(draw, len(aliases)):
+    for i, j in edges:
         for _ in range(1 if one_key else draw(st.sampled_from([1, 1, 2]))):
             first = 0 if one_key else draw(st.integers(0, len(families) - 1))
             alike = [a for a, family in enumerate(families) if family == families[first]]
@@ -398,11 +425,11 @@ def _changed(draw: st.DrawFn, term: Term, family: str) -> Term:
 
 
 def _predicates(
-    draw: st.DrawFn, aliases: list[str], of: dict[str, StreamData], unit: int, unit_name: str
+    draw: st.DrawFn, aliases: list[str], of: dict[str, StreamData], unit: int, unit_name: str, least: int = 0
 ) -> list[Term]:
     pairs = list(itertools.combinations(aliases, 2))
     result = []
-    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 1, 2]))):
+    for _ in range(least + draw(st.sampled_from([0, 0, 0, 1, 1, 2]))):
         a, b = draw(st.sampled_from(pairs))
         c = draw(st.sampled_from(aliases))
         options = [
@@ -455,6 +482,65 @@ def _band(a: str, b: str, kind: pa.DataType, unit: int, unit_name: str) -> Term:
         column(a, "ts"),
         column(b, "ts"),
         column(b, "ts"),
+    )
+
+
+def _pair_windows(
+    draw: st.DrawFn, aliases: list[str], of: dict[str, StreamData], unit: int, unit_name: str
+) -> list[Term]:
+    """Windows for pairs that all hold where each input is a little before or after the first, which is drawn too."""
+    is_number = of[aliases[0]].schema.field("ts").type == pa.int64()
+    offset = {alias: draw(st.sampled_from([0, 0, 0, -4, 5])) for alias in aliases}
+    found: list[Term] = []
+    for i, alias in enumerate(aliases[1:], 1):
+        for other in {draw(st.sampled_from(aliases[:i])), aliases[i - 1]}:
+            a, b = draw(st.permutations([alias, other]))
+            least = offset[b] - offset[a] - draw(st.sampled_from([0, 1, 6]))
+            most = offset[b] - offset[a] + draw(st.sampled_from([0, 1, 6, 15]))
+            found += _pair_window(draw, a, b, least, most, unit, None if is_number else unit_name)
+    return found
+
+
+def _pair_window(
+    draw: st.DrawFn, a: str, b: str, least: int, most: int, unit: int, unit_name: str | None
+) -> list[Term]:
+    """The row of b is `least` to `most` units later than that of a; or something that follows from it."""
+
+    def amount(units: int) -> tuple[str, Any]:
+        if unit_name is None:
+            return str(units * unit), units * unit
+        return f"INTERVAL {units} {unit_name}", timedelta(microseconds=units * unit)
+
+    def shifted(alias: str, units: int) -> str:
+        return f"{alias}.ts" if not units else f"{alias}.ts {'+' if units > 0 else '-'} {amount(abs(units))[0]}"
+
+    x, y = column(a, "ts"), column(b, "ts")
+    (_, low), (_, high), zero = amount(least), amount(most), amount(0)[1]
+    widest = max(abs(least), abs(most))
+    near_text, near = amount(widest)
+    return draw(
+        st.sampled_from(
+            [
+                [],
+                [build(f"{{1}} <= {shifted(a, most)}", lambda s, t: t - s <= high, x, y)],
+                [build(f"{shifted(a, least)} <= {{1}}", lambda s, t: low <= t - s, x, y)],
+                [build(f"{{1}} - {{0}} < {amount(most + 1)[0]}", lambda s, t: t - s < amount(most + 1)[1], x, y)],
+                [build(f"{near_text} >= ABS({{0}} - {{1}})", lambda s, t: abs(t - s) <= near, x, y)],
+                [build(f"ABS({{1}} - {{0}}) <= {near_text}", lambda s, t: abs(t - s) <= near, x, y)],
+            ]
+            + [
+                [
+                    build(
+                        f"{{1}} BETWEEN {shifted(a, least)} AND {shifted(a, most)}",
+                        lambda s, t: low <= t - s <= high,
+                        x,
+                        y,
+                    )
+                ]
+            ]
+            * 4
+            + [[build("{0} <= {1}", lambda s, t: t - s >= zero, x, y)]] * (least >= 0)
+        )
     )
 
 
@@ -519,15 +605,14 @@ def key_classes(equalities: list[tuple[Term, Term]]) -> list[frozenset[str]]:
     return [frozenset().union(*(aliases[text] for text in c)) for c in classes]
 
 
-def _plan(draw: st.DrawFn, equalities: list[tuple[Term, Term]]) -> str:
-    """A random tree, built by merging trees that equalities connect until one is left."""
+def _plan(draw: st.DrawFn, aliases: list[str], equalities: list[tuple[Term, Term]]) -> str:
+    """A random tree, built by merging trees that equalities connect, or nothing ever does, until one is left."""
     classes = key_classes(equalities)
-    trees: dict[frozenset[str], str] = {frozenset({a}): a for a in sorted(frozenset().union(*classes))}
+    trees: dict[frozenset[str], str] = {frozenset({a}): a for a in aliases}
     while len(trees) > 1:
         members = [draw(st.sampled_from(list(trees)))]
         for _ in range(draw(st.integers(1, len(trees) - 1))):
-            reached = frozenset().union(*(c for c in classes if c & frozenset().union(*members)))
-            near = [t for t in trees if t & reached and t not in members]
+            near = [t for t in trees if t not in members and _connected((*map(tuple, members), tuple(t)), classes)]
             members += [draw(st.sampled_from(near))] if near else []
         members = draw(st.permutations(members))
         text = f"({' '.join(trees[m] for m in members)})"
@@ -583,12 +668,25 @@ def all_plans(case: Case) -> list[str]:
 
 
 def _connected(parts: tuple[tuple[str, ...], ...], classes: list[frozenset[str]]) -> bool:
-    reached = set(parts[0])
-    for _ in parts:
-        for part in parts:
-            if any(c & reached and c & set(part) for c in classes):
-                reached |= set(part)
-    return all(set(part) <= reached for part in parts)
+    """Whether equalities connect all of these that equalities connect anywhere."""
+
+    def reach(start: set[str], steps: Sequence[frozenset[str]]) -> set[str]:
+        while more := [step for step in steps if step & start and not step <= start]:
+            start = start.union(*more)
+        return start
+
+    def meets(start: set[str], part: tuple[str, ...]) -> bool:
+        return any(c & start and c & set(part) for c in classes)
+
+    for first in parts:
+        here, grown = set(first), True
+        while grown:
+            near = [part for part in parts if not set(part) <= here and meets(here, part)]
+            grown = bool(near)
+            here = here.union(*near)
+        if any(reach(set(first), classes) & set(part) and not set(part) <= here for part in parts):
+            return False
+    return True
 
 
 def _partitions(items: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ...]]:

@@ -310,10 +310,10 @@ def with_stream(line: str) -> str:
             id="durability",
         ),
         pytest.param(
-            MINIMAL + '[adapt]\nring = "atr"',
-            '"ring" in [adapt] is not supported yet',
-            "plan, replan, replan_every",
-            id="later",
+            MINIMAL + '[adapt]\nring = "atrr"',
+            'unknown ring "atrr" in [adapt]',
+            '"atr"',
+            id="ring",
         ),
         pytest.param(
             MINIMAL + "[[adapt.force]]\nspill = []", "an entry of [[adapt.force]] has no batch", "", id="no batch"
@@ -321,7 +321,7 @@ def with_stream(line: str) -> str:
         pytest.param(
             MINIMAL + "[[adapt.force]]\nat_batch = 1",
             "the entry of [[adapt.force]] for batch 1 forces nothing",
-            "one or more of cut, plan, slots, move, spread, draw_together, spill, spill_share, merge",
+            "one or more of cut, plan, slots, ring, move, spread, draw_together, spill, spill_share, merge",
             id="forces nothing",
         ),
         pytest.param(

@@ -26,14 +26,20 @@ from hypothesis import strategies as st
 import watersmeet as wm
 from strategies import RANDOMS, Case, all_plans, cases, contract_settings, counted, place_filters, placed_plans
 from watersmeet.adapt.decisions import CutGroup
+from watersmeet.adapt.forced_step import ForcedStep
+from watersmeet.adapt.policies.ring.relocation import RELOCATE
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
-from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.settings import RING_ADAPT, BalanceSettings, MemorySettings, RingSettings
+from watersmeet.errors import RingError
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
-from watersmeet.model.ids import OperatorName, Partitioning
+from watersmeet.model.ids import Label, OperatorName, Partitioning
 from watersmeet.model.schema import normal_schema
+from watersmeet.model.slices import BY_TIME
 from watersmeet.model.streams import AHEAD_OF, Stream
+from watersmeet.plan.query import Query
+from watersmeet.plan.ring_ways import ATR, PSP, UNSAID, RingWay
 from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.cutting import count_cut
@@ -44,6 +50,7 @@ from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import PlanSettings
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Delivery
+from watersmeet.state.output_names import stamp_of
 from watersmeet.state.table import AtVersion
 from watersmeet.state.updates import SetPlacement
 
@@ -61,6 +68,9 @@ def tuned(case: Case) -> Iterator[None]:
         mock.patch("watersmeet.kernel.pieces.PIECE_BYTES", case.piece_bytes),
         mock.patch("watersmeet.kernel.pieces.JOINED_BYTES", case.piece_bytes),
         mock.patch("watersmeet.kernel.step.BENCH_BYTES", 2 * case.piece_bytes),
+        mock.patch("watersmeet.kernel.scan.BLOCK_BYTES", 2 * case.piece_bytes),
+        mock.patch("watersmeet.kernel.scan.CHUNK_PAIRS", case.chunk_rows),
+        mock.patch("watersmeet.kernel.orders.SORT_CANDIDATES", case.fanout - 2),
         mock.patch("watersmeet.runtime.spool.KEPT_BYTES", 4 * case.piece_bytes),
         mock.patch("watersmeet.adapt.in_force.UniteColdParts", functools.partial(UniteColdParts, case.fanout)),
     ):
@@ -89,6 +99,24 @@ def test_the_answer_is_the_oracles(case: Case) -> None:
     assert end["rows_late"] == expected.rows_late
     assert end["rows_out"] == expected.rows.total()
     assert end["rows_in"] == sum(len(rows) for batch in case.batches for rows in batch.values())
+
+
+@contract_settings(60)
+@given(cases(largest=4, apart=True))
+def test_inputs_that_no_equality_connects_are_joined_all_the_same(case: Case) -> None:
+    expected = case.answer()
+    rows, end = run(case)
+    assert rows == expected.rows
+    assert end["rows_late"] == expected.rows_late
+
+
+@contract_settings(15)
+@given(cases(largest=3, apart=True), RANDOMS)
+def test_all_plans_with_rings_give_the_same_answer(case: Case, random: Random) -> None:
+    expected = case.answer().rows
+    plans = placed_plans(case, random)
+    for plan in random.sample(plans, min(len(plans), 6)):
+        assert run(case, plan=plan)[0] == expected, plan
 
 
 @contract_settings(50)
@@ -149,10 +177,66 @@ def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject
     assert apart == {name: rows for name, rows in written.items() if rows}
 
 
+DrawMemory = Callable[[Case, Query, int, int, st.DataObject], MemorySettings]
+
+
+def draw_budget(case: Case, query: Query, batch: int, slots: int, data: st.DataObject) -> MemorySettings:
+    return MemorySettings(None if case.apart else data.draw(st.sampled_from([None, None, 1, 500]), label="budget"))
+
+
+def draw_ring(case: Case, query: Query, batch: int, slots: int, data: st.DataObject) -> MemorySettings:
+    """Any length of a ring at the start, any policy, and before any batch another length, other slots and moves."""
+    ring = RingSettings(
+        data.draw(st.integers(0, slots), label="ring slots"),
+        data.draw(st.sampled_from(RING_ADAPT), label="ring policy"),
+        data.draw(st.sampled_from(RELOCATE), label="relocate"),
+        seconds=1e-6,
+    )
+    if len(query.parts) == 1:
+        return MemorySettings(ring=ring)
+    there = data.draw(st.sampled_from([None, *range(1, min(4, case.groups) + 1)]), label="other slots")
+    now = there or slots
+    moved = data.draw(st.sets(st.integers(0, case.groups - 1), max_size=3), label="moved")
+    moves = tuple((Label(BY_TIME), (group, group + 1), data.draw(st.integers(0, now - 1))) for group in sorted(moved))
+    forced = data.draw(st.sampled_from([None, *range(1, now + 1)]), label="forced ring")
+    step = ForcedStep(batch, slots=there, move=moves, ring=forced)
+    balance = BalanceSettings(data.draw(st.sampled_from(["off", "time"]), label="balance"), every=1, by_cpu=True)
+    return MemorySettings(ring=ring, forced=(step,), balance=balance)
+
+
+@contract_settings(12)
+@given(cases(largest=3, apart=True), st.data())
+def test_rings_of_any_length_over_restarts_change_nothing(case: Case, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder, tuned(case):
+        rows, _ = run_with_restarts(case, Path(folder), data, draw_ring)
+    assert rows == case.answer().rows
+
+
 def run_with_restarts(
-    case: Case, folder: Path, data: st.DataObject
+    case: Case,
+    folder: Path,
+    data: st.DataObject,
+    draw_memory: DrawMemory = draw_budget,
+    ways: Sequence[RingWay] = (UNSAID,),
 ) -> tuple[Counter[tuple[Any, ...]], dict[str, Counter[Any]]]:
-    """Every batch in a run of its own, on one checkpoint, each with its own plan, slots, groups, owners and budget."""
+    """What comes of `restart_often`: the answer, and the rows that were set aside."""
+    tables, late = restart_often(case, folder, data, [], draw_memory, ways)
+    return counted(pa.concat_tables(tables)), late
+
+
+def restart_often(
+    case: Case,
+    folder: Path,
+    data: st.DataObject,
+    ended: list[int],
+    draw_memory: DrawMemory = draw_budget,
+    ways: Sequence[RingWay] = (UNSAID,),
+) -> tuple[list[pa.Table], dict[str, Counter[Any]]]:
+    """Every batch in a run of its own, on one checkpoint, each with its own plan, slots, groups, owners and budget.
+
+    The result files in the order of their deliveries. The batches that were the last of a run which came to its end
+    are added to `ended`. Rings are spread in one of these ways; as they are, where a plan does not allow it.
+    """
     note(case.text)
     streams = {
         name: Stream(
@@ -170,14 +254,21 @@ def run_with_restarts(
     last, plans = len(case.batches), all_plans(case)
     for number, batch in enumerate([*case.batches, {}]):  # the last run delivers and emits what may be left
         slots = data.draw(st.integers(1, min(4, case.groups)), label="slots")
-        budget = data.draw(st.sampled_from([None, None, 1, 500]), label="budget")
+        memory = draw_memory(case, query, number, slots, data)
+        way = data.draw(st.sampled_from([way for way in ways if (way.copies or 0) <= slots]), label="ring")
+        if case.apart and way.name == ATR:  # segments can be spilled
+            memory = replace(memory, budget_bytes=data.draw(st.sampled_from([None, None, 1, 500]), label="budget"))
         lost = number < last and data.draw(st.integers(0, 3), label="lost") == 0
         plan = data.draw(st.sampled_from([case.plan, case.plan, *plans]), label="plan")
         if plan in plans:
             above = data.draw(RANDOMS, label="above")
             plan = place_filters(plan, case.conditions, above.randrange)
-        settings = RunSettings(PlanSettings(plan), MemorySettings(budget), slots, case.groups)
-        run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), wanted)
+        settings = RunSettings(PlanSettings(plan, ring=way), memory, slots, case.groups)
+        try:
+            run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), wanted)
+        except RingError:
+            settings = replace(settings, plan=PlanSettings(plan, ring=RingWay(PSP)), memory=MemorySettings())
+            run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), wanted)
         outputs = run.outputs
         place_anywhere(run, slots, data)
         session = LocalRun(
@@ -199,6 +290,7 @@ def run_with_restarts(
         try:
             if number == last or data.draw(st.booleans(), label="to its end"):
                 deque(batches, maxlen=0)
+                ended.append(number)
             else:
                 next(batches, None)  # as if it were killed: what is owed is left to the next run
         except Lost:
@@ -210,9 +302,8 @@ def run_with_restarts(
     for file in (folder / "late").glob("late-*.parquet"):
         name = next(n for n in streams if file.name.startswith(f"late-{n}-"))
         late.setdefault(name, Counter()).update(map(_frozen, pq.read_table(file).to_pylist()))
-    files = sorted((folder / "out").glob("*.parquet"))
-    tables = [pq.read_table(file, schema=query.output_schema) for file in files]
-    return counted(pa.concat_tables(tables)), late
+    files = sorted((folder / "out").glob("*.parquet"), key=lambda file: stamp_of(file.name).delivery)
+    return [pq.read_table(file, schema=query.output_schema) for file in files], late
 
 
 def place_anywhere(run: OpenRun, slots: int, data: st.DataObject) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
@@ -41,6 +41,7 @@ from watersmeet.adapt.policies.balance import BALANCE_POLICIES, relocation, time
 from watersmeet.adapt.policies.migrate import ROADS, seeded
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import BalanceSettings
+from watersmeet.errors import RingError
 from watersmeet.kernel.rows import hashes
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import GroupKey
@@ -49,14 +50,19 @@ from watersmeet.model.routing import Groups, Slice, expand_ranges, intersect_ran
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
-from watersmeet.plan.layout import lay_out, lay_out_spec
+from watersmeet.optimize.query_graph import Statistics
+from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import Node
+from watersmeet.plan.query import Query
+from watersmeet.plan.ring_ways import UNSAID, RingWay
+from watersmeet.plan.spec import PlanSpec, spec_of
 from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
 from watersmeet.state.ledger import Ledgers
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_files import count_by_group
 
 pytestmark = pytest.mark.slow
@@ -190,10 +196,12 @@ def run_with_schedule(
     plans: tuple[str, ...] = (),
     spread: float = 0.3,
     by_groups: bool = False,
+    ways: tuple[RingWay, ...] = (UNSAID,),
 ) -> Counter[tuple[Any, ...]]:
     """Run the case batch by batch, with cuts, spills and merges of any groups whenever there may be, then drain.
 
-    With `plans`, it goes over from one to the other; `by_groups`, with some groups alone.
+    With `plans`, it goes over from one to the other; `by_groups`, with some groups alone. Rings are spread in any of
+    these `ways` that a plan allows.
     """
     note(case.text)
     streams = {
@@ -201,11 +209,15 @@ def run_with_schedule(
         for name, stream in case.streams.items()
     }
     query = bind(case.text, streams)
-    plan = lay_out(query, choose_plan(query, case.plan).tree, lineage=random.random() < 0.5)
+    plan = lay_out_spec(query, any_way(query, case.plan, Statistics(), random.random() < 0.5, random, ways))
     results = MemoryResults()
     checkpoint = in_memory(query, plan.spec, Placement(case.slots, case.groups))
     controller = Controller(plan, policies=(DecideAnything(random, often, plans, spread, by_groups),))
-    run = LocalRun(plan, checkpoint, results, controller=controller)
+
+    def make_spec(setting: str, manifest: Manifest, lineage: bool) -> tuple[PlanSpec, str]:
+        return any_way(query, setting, Statistics(measured=manifest.measured), lineage, random, ways), "drawn"
+
+    run = LocalRun(plan, checkpoint, results, controller=controller, make_spec=make_spec)
     for batch in case.batches:
         pulled = {}
         for name, entries in batch.items():
@@ -221,12 +233,23 @@ def run_with_schedule(
     rounds = 0
     while run.driver.drain_step(ended=True):
         rounds += 1
-        most = max(run.manifest.placement.of(node.partitioning).groups for node in run.plan.operators.values())
-        assert rounds <= 50 * len(run.plan.operators) * most, "a merge emits what is owed"
+        groups = [run.manifest.placement.of(node.partitioning).groups for node in run.plan.operators.values()]
+        assert rounds <= 50 * max(1, len(groups)) * max(groups, default=1), "a merge emits what is owed"
     check_counts(run)
     run.close()
     assert not run.controller.owes(run.manifest)
     return counted(pa.Table.from_batches(results.pop(), schema=query.output_schema))
+
+
+def any_way(
+    query: Query, setting: str, statistics: Statistics, lineage: bool, random: Random, ways: Sequence[RingWay]
+) -> PlanSpec:
+    """The spec of a plan whose rings are spread in one of these ways; as they are where it does not allow that."""
+    chosen = choose_plan(query, setting, statistics)
+    try:
+        return spec_of(query, chosen.tree, chosen.orders, lineage, random.choice(ways))
+    except RingError:
+        return spec_of(query, chosen.tree, chosen.orders, lineage)
 
 
 def check_counts(run: LocalRun) -> None:
@@ -265,7 +288,7 @@ def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often
 
 
 @contract_settings(80)
-@given(cases(largest=4), RANDOMS, st.sampled_from([0.0, 0.1, 0.4]))
+@given(cases(largest=4, apart=False), RANDOMS, st.sampled_from([0.0, 0.1, 0.4]))
 def test_spreads_change_nothing(case: Case, random: Random, often: float) -> None:
     """With few groups, nearly all of which are spread at any time, and less of all else."""
     case = replace(case, slots=random.randint(2, 4), groups=random.randint(4, 6))
@@ -283,13 +306,22 @@ def test_changes_of_the_plan_change_nothing(case: Case, random: Random, often: f
     assert rows == case.answer().rows
 
 
+@contract_settings(40)
+@given(cases(largest=4, apart=True), RANDOMS, st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5]))
+def test_changes_of_rings_change_nothing(case: Case, random: Random, often: float, rows_a_batch: int) -> None:
+    case, steps = case.longer(rows_a_batch), [1, 1, 2, 5]
+    with tuned(case), mock.patch.object(seeded, "_rows_allowed", lambda standing: random.choice(steps)):
+        rows = run_with_schedule(case, random, often, tuple(placed_plans(case, random)))
+    assert rows == case.answer().rows
+
+
 def shares_a_key(case: Case) -> bool:
     return len(case.inputs) > 2 and any(len(found) == len(case.inputs) for found in key_classes(case.equalities))
 
 
 @contract_settings(80)
 @given(
-    cases(largest=4).filter(shares_a_key),
+    cases(largest=4, apart=False).filter(shares_a_key),
     RANDOMS,
     st.sampled_from([0.0, 0.2, 0.6]),
     st.sampled_from([1, 2, 5]),
@@ -305,7 +337,7 @@ def test_shapes_that_differ_by_group_change_nothing(
 
 @contract_settings(90)
 @given(
-    cases(largest=4),
+    cases(largest=4, apart=False),
     st.sampled_from([name for name, _ in SPILL_POLICIES]),
     st.sampled_from([1, 200, 1000, 5000]),
 )
@@ -315,7 +347,7 @@ def test_any_budget_and_policy_gives_the_same_answer(case: Case, policy: str, bu
     assert rows == case.answer().rows
     progress, end = [event for event in events if event["event"] in ("batch", "merge")], events[-1]
     assert end["rows_out"] == rows.total()
-    routed = any("route" in str(event["decisions"]) for event in progress)
+    routed = any("cannot be spilled" in str(event["decisions"]) for event in progress)
     for event in progress:
         assert event["active_bytes"] <= budget or routed, "after a batch the state is inside its budget"
     if progress:
@@ -324,7 +356,7 @@ def test_any_budget_and_policy_gives_the_same_answer(case: Case, policy: str, bu
 
 @contract_settings(80)
 @given(
-    cases(largest=4),
+    cases(largest=4, apart=False),
     st.sampled_from([name for name, _ in BALANCE_POLICIES]),
     st.sampled_from([None, 200, 2000]),
     st.sampled_from([None, 100, 1000]),

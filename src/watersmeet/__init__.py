@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from watersmeet.errors import WatersmeetError
 
 if TYPE_CHECKING:
-    from watersmeet.api import LocalQuery, SparkQuery, sql
+    from watersmeet.api import LocalQuery, Predicate, SparkQuery, predicate, sql
 
 __version__ = "0.1.0"
-__all__ = ["LocalQuery", "SparkQuery", "WatersmeetError", "__version__", "sql"]
+__all__ = ["LocalQuery", "Predicate", "SparkQuery", "WatersmeetError", "__version__", "predicate", "sql"]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,23 +18,34 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from watersmeet.adapt.settings import DEFAULT_POLICY, BalanceSettings, MemorySettings
+from watersmeet.adapt.policies.migrate import AUTO
+from watersmeet.adapt.settings import (
+    DEFAULT_POLICY,
+    BalanceSettings,
+    MemorySettings,
+    RingSettings,
+    read_ring_slots,
+)
 from watersmeet.draw.explain import explain_text
 from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
+from watersmeet.lang.registered import predicate as predicate
 from watersmeet.model.intake import parse_limits
-from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement, check_slots
+from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
+from watersmeet.model.predicates import Predicate as Predicate
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream, parse_max_ahead
 from watersmeet.optimize.choose import ChosenPlan, choose_plan
 from watersmeet.optimize.flows import estimate_source, flows
-from watersmeet.optimize.query_graph import Statistics, graph_of, model_for
-from watersmeet.plan.layout import lay_out, lay_out_spec
+from watersmeet.optimize.query_graph import Statistics, graph_of, known_rates, model_for
+from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.output_mode import APPEND, check_output_mode
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
+from watersmeet.plan.ring_ways import UNSAID, RingWay
 from watersmeet.plan.spec import spec_of
 from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.checkpoint import in_memory
@@ -43,6 +54,8 @@ from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import LocalSource, RowsSource
+from watersmeet.runtime.opening import RunSettings, first_placement
+from watersmeet.runtime.planning import refuse_budget
 from watersmeet.state.files import Folder
 
 if TYPE_CHECKING:
@@ -71,9 +84,9 @@ def sql(
     rows may come. Their defaults are what `withWatermark` says of a streaming DataFrame; else `ts`, and not at all.
     `max_ahead` says how far a row may be ahead of what `ahead_of` names, the "clock" or all the "streams"; one that is
     further ahead is set aside as late rows are. Without it none is.
-    `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out. What is known of the
-    streams may help to choose a plan: `rates` in rows a second by input, and `selectivity` by pair of inputs, as in
-    {"A B": 0.01}.
+    `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out; `predicate` declares more
+    of one. What is known of the streams may help to choose a plan: `rates` in rows a second by input, and `selectivity`
+    by pair of inputs, as in {"A B": 0.01}.
     """
     _refuse_streams_as_settings(
         streams=streams,
@@ -167,6 +180,10 @@ def _duration(value: str | timedelta, stream: str) -> timedelta:
     return value if isinstance(value, timedelta) else parse_duration(value, f'lateness of stream "{stream}"')
 
 
+def _ring_way(name: str, segment: str | timedelta | None, copies: int | None) -> RingWay:
+    return RingWay(name, parse_duration(segment, "ring_segment") if isinstance(segment, str) else segment, copies)
+
+
 def _is_dataframe(value: Any) -> bool:
     return type(value).__module__.startswith("pyspark.")
 
@@ -183,16 +200,24 @@ class _Explained:
         """The schema of the results."""
         return self.query.output_schema
 
-    def physical(self, plan: str = "auto") -> PhysicalPlan:
+    def physical(self, plan: str = "auto", ring: RingWay = UNSAID) -> PhysicalPlan:
         chosen = self._choose(plan)
-        return lay_out(self.query, chosen.tree, chosen.orders)
+        rates = known_rates(self.query, self.statistics)
+        return lay_out_spec(self.query, spec_of(self.query, chosen.tree, chosen.orders, ring=ring, rates=rates))
 
     def _choose(self, plan: str) -> ChosenPlan:
         # No calibration here: a query over small tables would be done before it.
         return choose_plan(self.query, plan, self.statistics, model=model_for(self.query, machine_costs(measure=False)))
 
     def explain(
-        self, plan: str | bool | None = "auto", *, extended: bool | str | None = None, mode: str | None = None
+        self,
+        plan: str | bool | None = "auto",
+        *,
+        extended: bool | str | None = None,
+        mode: str | None = None,
+        ring: str = RingWay.name,
+        ring_segment: str | timedelta | None = None,
+        ring_copies: int | None = None,
     ) -> str:
         """How the query would run, as text.
 
@@ -208,13 +233,16 @@ class _Explained:
                 )
         setting = plan if isinstance(plan, str) and plan not in SPARK_MODES else "auto"
         chosen = self._choose(setting)
-        return explain_text(self.physical(setting), chosen.reason, considered=chosen.alternatives)
+        way = _ring_way(ring, ring_segment, ring_copies)
+        return explain_text(
+            self.physical(setting, way), chosen.reason, considered=chosen.alternatives, statistics=self.statistics
+        )
 
     def picture(self, plan: str = "auto") -> str:
         """How the query would run, as an SVG picture with estimated rates and sizes."""
         chosen = self._choose(plan)
         graph = graph_of(self.query, self.statistics)
-        physical = lay_out(self.query, chosen.tree, chosen.orders)
+        physical = self.physical(plan)
         source = estimate_source(graph, self.statistics)
         return draw_plan(physical, flows(chosen.tree, graph), chosen.reason, source)
 
@@ -254,8 +282,16 @@ class LocalQuery(_Explained):
         slot_memory: str | int | None = None,
         spill: str = DEFAULT_POLICY,
         balance: str = BalanceSettings.policy,
+        ring_slots: int | str = AUTO,
+        ring_adapt: str = RingSettings.policy,
+        ring_seconds: float | None = None,
+        ring: str = RingWay.name,
+        ring_segment: str | timedelta | None = None,
+        ring_copies: int | None = None,
+        max_candidates: int | None = None,
         report: Report = silent,
         clock: Clock | None = None,
+        output_mode: str = APPEND,
     ) -> pa.Table:
         """The whole answer as a table. For options see `stream`."""
         batches = self.stream(
@@ -269,8 +305,16 @@ class LocalQuery(_Explained):
             slot_memory=slot_memory,
             spill=spill,
             balance=balance,
+            ring_slots=ring_slots,
+            ring_adapt=ring_adapt,
+            ring_seconds=ring_seconds,
+            ring=ring,
+            ring_segment=ring_segment,
+            ring_copies=ring_copies,
+            max_candidates=max_candidates,
             report=report,
             clock=clock,
+            output_mode=output_mode,
         )
         return pa.Table.from_batches(batches, schema=self.schema)
 
@@ -287,8 +331,16 @@ class LocalQuery(_Explained):
         slot_memory: str | int | None = None,
         spill: str = DEFAULT_POLICY,
         balance: str = BalanceSettings.policy,
+        ring_slots: int | str = AUTO,
+        ring_adapt: str = RingSettings.policy,
+        ring_seconds: float | None = None,
+        ring: str = RingWay.name,
+        ring_segment: str | timedelta | None = None,
+        ring_copies: int | None = None,
+        max_candidates: int | None = None,
         report: Report = silent,
         clock: Clock | None = None,
+        output_mode: str = APPEND,
     ) -> Iterator[pa.RecordBatch]:
         """The answer, a record batch at a time, as the input is read.
 
@@ -299,18 +351,32 @@ class LocalQuery(_Explained):
         `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond it is spilled
         to a temporary folder, chosen by the policy `spill`, and what is owed is emitted at the end at the latest.
         `slot_memory` is the most that each slot may have; `balance` is the policy by which groups go to other slots.
+        `ring_slots` is how many of the slots a join without any equality lies over at the start, "auto" or a number;
+        `ring_adapt` is how that changes: "off", "smooth", or "auto", for which a batch may take `ring_seconds`.
+        `ring` is how a join is spread that no equality serves, "psp", "atr" or "ctr"; `ring_segment` is the length of
+        the segments of "atr", such as "10 seconds", and `ring_copies` how often "ctr" keeps each row.
+        `max_candidates` is how many pairs a task may compare in a batch where no equality says which.
         `report` is called with an event for each batch, as `watersmeet run --json` prints them.
+        Groups without windows need `output_mode="update"`: each batch yields those that it has changed.
         """
         check_slots(slots, groups)
+        check_output_mode(self.query, output_mode, 'output_mode="update"')
         limit = MemorySettings(
             None if memory is None else parse_bytes(memory, "memory"),
             spill,
             balance=BalanceSettings(balance, by_cpu=True),
             slot_bytes=None if slot_memory is None else parse_bytes(slot_memory, "slot_memory"),
+            ring=RingSettings(
+                read_ring_slots(ring_slots), ring_adapt, seconds=ring_seconds, max_candidates=max_candidates
+            ).following(None, slots),
         )
+        way = _ring_way(ring, ring_segment, ring_copies)
+        way.check_slots(limit.ring.slots or slots)
+        refuse_budget(self.query, limit, way)
         limits = parse_limits(max_batch_rows, max_batch_bytes).limits
         chosen = self._choose(plan)
-        spec = spec_of(self.query, chosen.tree, chosen.orders, limit.watched)
+        rates = known_rates(self.query, self.statistics)
+        spec = spec_of(self.query, chosen.tree, chosen.orders, limit.watched, way, rates)
         results = MemoryResults()
         with ExitStack() as stack:
             # What is spilled goes to a temporary folder.
@@ -318,7 +384,8 @@ class LocalQuery(_Explained):
                 None if not limit.watched else stack.enter_context(tempfile.TemporaryDirectory(prefix="watersmeet-"))
             )
             cold = None if folder is None else Folder(folder, durable=False)
-            checkpoint = in_memory(self.query, spec, Placement(slots, groups), cold)
+            asked = RunSettings(memory=limit, slots=slots, groups=groups)
+            checkpoint = in_memory(self.query, spec, first_placement(self.query, asked, spec, chosen), cold)
             physical = lay_out_spec(self.query, spec)
             run = LocalRun(physical, checkpoint, results, limit, report=report, clock=clock)
             stack.callback(run.close)

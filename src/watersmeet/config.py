@@ -28,6 +28,7 @@ import pyarrow as pa
 from watersmeet.adapt.forced_step import ForcedStep, parse_step
 from watersmeet.adapt.policies.migrate import AUTO, BY
 from watersmeet.adapt.policies.migrate.balancing import BALANCE_BY
+from watersmeet.adapt.policies.ring.relocation import RELOCATE
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
 from watersmeet.adapt.settings import (
     BALANCE,
@@ -36,14 +37,17 @@ from watersmeet.adapt.settings import (
     OFF,
     REPLAN,
     REPLAN_SCOPES,
+    RING_ADAPT,
     SCALE,
     BalanceSettings,
     MemorySettings,
     ReplanSettings,
+    RingSettings,
     ScaleSettings,
+    read_ring_slots,
 )
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
-from watersmeet.lang.types import parse_schema
+from watersmeet.lang.types import parse_schema, sql_type
 from watersmeet.model.intake import BatchSettings, parse_limits
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.quantities import microseconds, parse_bytes, parse_cores, parse_duration
@@ -52,8 +56,11 @@ from watersmeet.model.streams import Stream, parse_max_ahead
 from watersmeet.optimize.allocate import WAYS
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
+from watersmeet.plan.output_mode import OUTPUT_MODES, refuse_gathering
+from watersmeet.plan.ring_ways import WAYS as RING_WAYS
+from watersmeet.plan.ring_ways import RingWay
 from watersmeet.references import refuse_secret_on_command_line, resolve
-from watersmeet.sections import SECTIONS, OptionValue, Section, flatten, kind_of, wrong_type
+from watersmeet.sections import OptionValue, Section, flatten, kind_of, wrong_type
 from watersmeet.state.retention import VERSIONS_KEPT, Retention
 from watersmeet.state.syncing import DURABILITIES
 
@@ -64,7 +71,6 @@ SINK_FORMATS = ("parquet", "noop")
 REFUSE, APPEND = "refuse", "append"
 EXISTING = (REFUSE, APPEND)  # what to do about results of another checkpoint in the output; the first is the default
 # Adaptations of the design that this version does not have.
-LATER_ADAPTATIONS = ("ring",)
 AVAILABLE_NOW = "available-now"
 
 
@@ -95,6 +101,7 @@ class SinkConfig:
     existing: str = EXISTING[0]
     max_rows_per_file: int | None = None
     deliver_every: timedelta | None = None  # None: each batch at once
+    mode: str = APPEND  # or update, for running totals
 
 
 @dataclass(frozen=True)
@@ -135,6 +142,8 @@ class AdaptConfig:
     replan: ReplanSettings = ReplanSettings(AUTO)  # noqa: RUF009 - frozen
     balance: BalanceSettings = BalanceSettings()  # noqa: RUF009 - frozen
     scale: ScaleSettings = ScaleSettings()  # noqa: RUF009 - frozen
+    ring: RingSettings = RingSettings()  # noqa: RUF009 - frozen
+    ring_way: RingWay = RingWay()  # noqa: RUF009 - frozen
 
     def memory(
         self,
@@ -155,6 +164,7 @@ class AdaptConfig:
             replace(self.balance, weights=weights, by_cpu=by_cpu),
             slot_bytes,
             self.scale,
+            self.ring,
         )
 
 
@@ -189,7 +199,8 @@ class Job:
     def memory(self) -> MemorySettings:
         threads = self.run.runtime == "local"
         settings = self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights, by_cpu=threads)
-        return replace(settings, scale=settings.scale.following(self.run.trigger, self.run.slots))
+        pace = self.run.trigger, self.run.slots
+        return replace(settings, scale=settings.scale.following(*pace), ring=settings.ring.following(*pace))
 
 
 def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
@@ -360,6 +371,7 @@ def _read_source(name: str, streams: Mapping[str, Any], runtime: str, of_all: Ba
     schema_text = section.text("schema")
     if schema_text is not None:
         schema = parse_schema(schema_text, what=f'schema of stream "{name}"')
+        _refuse_lists_in_text(name, format_, schema)
     else:
         raise section.lacks("schema", 'It lists the columns, as in "k BIGINT, v BIGINT, ts TIMESTAMP".')
     lateness = section.text("lateness")
@@ -376,6 +388,15 @@ def _read_source(name: str, streams: Mapping[str, Any], runtime: str, of_all: Ba
         moved=section.get("moved", (bool,)),
         options=flatten(section.table("options"), f"options of [streams.{name}]"),
     )
+
+
+def _refuse_lists_in_text(name: str, format_: str, schema: pa.Schema) -> None:
+    for column in schema:
+        if format_ in ("csv", "json") and pa.types.is_nested(column.type):
+            raise JobError(
+                f'column "{column.name}" of stream "{name}" is of type {sql_type(column.type)}, which {format_} lacks',
+                detail="Lists are read from parquet, and on Spark from other formats that have them.",
+            )
 
 
 def _read_limits(section: Section) -> BatchSettings:
@@ -409,7 +430,10 @@ def _read_sink(section: Section) -> SinkConfig:
         existing=section.choice("existing", EXISTING, SinkConfig.existing),
         max_rows_per_file=section.positive("max_rows_per_file", 0) or None,
         deliver_every=None if every is None else parse_duration(every, "deliver_every"),
+        mode=section.choice("mode", OUTPUT_MODES, SinkConfig.mode),
     )
+    if sink.deliver_every is not None:
+        refuse_gathering(sink.mode, "deliver_every")
     if sink.format == "parquet" and sink.path is None:
         raise section.lacks("path", "It is the folder that the results go to.", 'To discard them: format = "noop".')
     return sink
@@ -444,9 +468,10 @@ def _read_run(section: Section) -> RunConfig:
 
 
 def _read_weights(section: Section) -> list[float]:
-    weights = section.get("slot_weights", (list,)) or []
-    slots = section.positive("slots", RunConfig.slots)
-    check_weights(weights, slots)
+    weights = section.get("slot_weights", (list,))
+    if weights is None:
+        return []
+    check_weights(weights, section.positive("slots", RunConfig.slots))
     return list(weights)
 
 
@@ -454,7 +479,7 @@ def check_weights(weights: Sequence[Any], slots: int) -> None:
     """Refuse weights that are no numbers, or not one for each slot. That they are above 0 `BalanceSettings` sees to."""
     if not all(isinstance(weight, int | float) and not isinstance(weight, bool) for weight in weights):
         raise JobError(f'"slot_weights" is {list(weights)!r}', detail="It is a list of numbers such as [1, 0.5].")
-    if weights and len(weights) != slots:
+    if len(weights) != slots:
         raise JobError(
             f'"slot_weights" has {len(weights)} numbers, and there are {slots} slots',
             detail="There is one for each slot, in their order.",
@@ -480,13 +505,6 @@ def _read_trigger(text: str) -> timedelta:
 
 
 def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
-    for key in data:
-        if key in LATER_ADAPTATIONS:
-            raise JobError(
-                f'"{key}" in [adapt] is not supported yet',
-                detail=f"This version has {', '.join(SECTIONS['adapt'])} in [adapt].",
-                hint=f'Remove "{key}" from the job file.',
-            )
     section = Section("adapt", data)
     plan = section.text_or("plan", AdaptConfig.plan)
     share = section.get("spill_share", (int, float))
@@ -502,9 +520,20 @@ def _read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
         replan=_read_replan(section),
         balance=_read_balance(section),
         scale=_read_scale(section),
+        ring=_read_ring(section),
+        ring_way=_read_ring_way(section),
     )
     adapt.memory(None)  # checks itself
     return adapt
+
+
+def _read_ring_way(section: Section) -> RingWay:
+    segment = section.text("ring_segment")
+    return RingWay(
+        section.choice("ring", RING_WAYS, RingWay.name),
+        None if segment is None else parse_duration(segment, "ring_segment"),
+        section.get("ring_copies", (int,)),
+    )
 
 
 def _read_balance(section: Section) -> BalanceSettings:
@@ -530,6 +559,17 @@ def _read_scale(section: Section) -> ScaleSettings:
         section.choice("scale", SCALE, ScaleSettings.policy),
         *check_scale_slots(given),
         None if seconds is None else float(seconds),
+    )
+
+
+def _read_ring(section: Section) -> RingSettings:
+    seconds, slots = section.get("ring_seconds", (int, float)), section.get("ring_slots", (int, str))
+    return RingSettings(
+        read_ring_slots(AUTO if slots is None else slots),
+        section.choice("ring_adapt", RING_ADAPT, RingSettings.policy),
+        section.choice("ring_relocate", RELOCATE, RingSettings.relocate),
+        None if seconds is None else float(seconds),
+        section.get("max_candidates", (int,)),
     )
 
 

@@ -9,7 +9,8 @@ carry them as fields; `render()` puts them together for a terminal. `exit_code` 
   - `InputError`: a source's data: missing, unreadable, or not of the declared schema.
   - `AddressError`: the address of a folder: not understood, no such bucket, no access, or a client that is missing.
   - `CheckpointError`: this checkpoint cannot serve this run (in use, taken over, of another query, of a newer format).
-  - `UserFunctionError`: a function of the user's raised: that of `foreachBatch`, or a registered predicate.
+  - `UserFunctionError`: a function of the user's raised, or gave what it must not: that of `foreachBatch`, or a
+    registered predicate, which it points at.
 - `StateConflictError`: another commit came first; refresh and try again. Exit code 1.
 - `ResourceError`: the operator's move: disk full, a segment missing or corrupt. Exit code 1.
 - `InternalError`: ours. Exit code 1.
@@ -96,7 +97,28 @@ class Span:
     end: int
 
 
-class QueryError(UserError):
+Place = tuple[str, Span]  # a text, and a stretch of it
+
+
+class PlacedError(UserError):
+    """Points at a place in the query text, where there is one."""
+
+    text: str = ""
+    span: Span | None = None
+
+    def render(self) -> str:
+        """Primary line, the line of the query with the place underlined, detail, hint.
+
+        >>> print(QueryError('stream "A" has no column "x"', text="SELECT A.x\\nFROM A", span=Span(7, 10)).render())
+        error: stream "A" has no column "x"
+          line 1: SELECT A.x
+                         ^^^
+        """
+        first, *rest = super().render().split("\n")
+        return "\n".join([first, *_underline(self.text, self.span), *rest])
+
+
+class QueryError(PlacedError):
     """The query text is wrong or asks for something that is not supported; points at the place."""
 
     def __init__(
@@ -111,17 +133,6 @@ class QueryError(UserError):
         super().__init__(primary, detail=detail, hint=hint)
         self.text = text
         self.span = span
-
-    def render(self) -> str:
-        """Primary line, the line of the query with the place underlined, detail, hint.
-
-        >>> print(QueryError('stream "A" has no column "x"', text="SELECT A.x\\nFROM A", span=Span(7, 10)).render())
-        error: stream "A" has no column "x"
-          line 1: SELECT A.x
-                         ^^^
-        """
-        first, *rest = super().render().split("\n")
-        return "\n".join([first, *_underline(self.text, self.span), *rest])
 
 
 def _underline(text: str, span: Span | None) -> list[str]:
@@ -141,6 +152,10 @@ class JobError(UserError):
     """The job file, an option or a command-line argument is wrong."""
 
 
+class RingError(JobError):
+    """A join that no hash serves cannot be spread in the way that the settings name."""
+
+
 class InputError(UserError):
     """A source cannot be read, or its data is not what its schema says."""
 
@@ -153,8 +168,18 @@ class CheckpointError(UserError):
     """The checkpoint cannot serve this run: in use, of another query, or of a newer format."""
 
 
-class UserFunctionError(UserError):
-    """A function of the user's raised. The detail has the last lines of its own traceback."""
+class UserFunctionError(PlacedError):
+    """A function of the user's raised, or gave what it must not. The detail has the last lines of its own traceback."""
+
+    def __init__(
+        self, primary: str, *, place: Place | None = None, detail: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(primary, detail=detail, hint=hint)
+        self.text, self.span = place or ("", None)
+
+
+class LimitError(UserError):
+    """A batch would take more than a limit of the user's allows."""
 
 
 class StateConflictError(WatersmeetError):
@@ -182,7 +207,7 @@ def cause(error: BaseException) -> BaseException | None:
 _FRAMES = 3  # of a user's traceback, from either end
 
 
-def user_function_error(error: BaseException, what: str) -> UserFunctionError:
+def user_function_error(error: BaseException, what: str, place: Place | None = None) -> UserFunctionError:
     """The error to raise for `error`, which `what` raised, with the calls that led to it, from the user's own on.
 
     >>> print(user_function_error(ValueError("no such account"), "the function of foreachBatch"))
@@ -198,6 +223,7 @@ def user_function_error(error: BaseException, what: str) -> UserFunctionError:
     said = next(iter(str(error).splitlines()), "")[:600]
     return UserFunctionError(
         f"{what} raised {type(error).__name__}" + (f": {said}" if said else ""),
+        place=place,
         detail="It was raised in\n" + "\n".join(lines) if lines else None,
         hint="Correct the function, and start the run again.",
     )

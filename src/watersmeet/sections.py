@@ -24,7 +24,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "moved",
         "options",
     ),
-    "sink": ("format", "path", "late", "existing", "max_rows_per_file", "deliver_every"),
+    "sink": ("format", "path", "late", "existing", "max_rows_per_file", "deliver_every", "mode"),
     "run": (
         "runtime",
         "checkpoint",
@@ -45,8 +45,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "adapt": (
         *("plan", "replan", "replan_every", "replan_threshold", "replan_quota", "replan_scope", "migrate"),
         *("balance", "balance_every", "balance_threshold", "balance_span", "balance_least", "balance_rates"),
-        "balance_by",
-        *("allocate", "scale", "scale_slots", "scale_seconds"),
+        *("balance_by", "ring", "ring_segment", "ring_copies"),
+        *("allocate", "scale", "scale_slots", "scale_seconds", "max_candidates"),
+        *("ring_slots", "ring_adapt", "ring_relocate", "ring_seconds"),
         *("spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     ),
     "stats": ("rates", "selectivity"),

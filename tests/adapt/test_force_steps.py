@@ -25,7 +25,8 @@ from watersmeet.adapt.decisions import (
 )
 from watersmeet.adapt.effects import effects_of
 from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove, parse_step
-from watersmeet.adapt.policies.force_steps import ForceSteps, check_steps
+from watersmeet.adapt.policies.check_forced import check_steps
+from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import JobError
 from watersmeet.model.ids import Label, OperatorName, Partitioning
@@ -194,7 +195,7 @@ def test_what_no_plan_could_have_is_refused_whatever_has_changed(steps: tuple[Fo
 
 def test_a_spread_by_an_input_that_comes_elsewhere_now_is_passed_over() -> None:
     step = ForcedStep(1, spread=((L1, 0, (0, 1), "C"), (L2, 1, (0, 1), "C")))
-    passed_over, spread = forced(step)
+    spread, passed_over = forced(step)
     assert passed_over == CannotForce(1, "inputs that do not come there: J1:0, dealing C")
     assert spread == SpreadGroup(J2, 1, "C", (0, 1), 1, "forced")
 
@@ -428,8 +429,18 @@ def test_groups_are_spread_and_drawn_together() -> None:
             '[[adapt.force]] names "J1:8", which the plan does not have',
             None,
         ),
+        (
+            ForcedStep(1, spread=((L1, 0, (0, 1), "A"), (L1, 0, (0, 1), "B"))),
+            '[[adapt.force]] spreads "J1:0" in two ways before one batch',
+            None,
+        ),
+        (
+            ForcedStep(1, spread=((L1, 0, (0, 1), "A"),), draw_together=((L1, 0),)),
+            '[[adapt.force]] spreads "J1:0" and draws it together before one batch',
+            None,
+        ),
     ],
-    ids=["no such slot", "no such input", "no such operator", "no such group"],
+    ids=["no such slot", "no such input", "no such operator", "no such group", "two ways", "drawn together as well"],
 )
 def test_spreads_that_cannot_be(step: ForcedStep, primary: str, detail: str | None) -> None:
     with pytest.raises(JobError) as caught:

@@ -67,7 +67,7 @@ def test_a_routed_join_that_outgrows_the_budget_is_told_once() -> None:
     asked = Asked(manifest, Moment.AFTER_BATCH, memory, plan=plan)
     (decision,) = asked.propose(SpillOverBudget.of(memory))
     assert isinstance(decision, CannotSpill)
-    assert "J1 cannot be spilled, being routed" in decision.reason
+    assert "J1 cannot be spilled" in decision.reason
     told = replace(manifest, decisions=({"decision": "CannotSpill"},))
     assert replace(asked, manifest=told).propose(SpillOverBudget.of(memory)) == []
     news = replace(manifest, decisions=({"decision": "CannotSpill"}, {"decision": "SpillGroups"}))

@@ -153,6 +153,7 @@ def test_killed_and_started_again(tmp_path: Path) -> None:
         ('balance_least = "little"', "", 'balance_least "little" is not a size'),
         ("balance_rates = 0.5", "", '"balance_rates" is 0.5'),
         ("", "slot_weights = [1, 2, 3]", '"slot_weights" has 3 numbers, and there are 2 slots'),
+        ("", "slot_weights = []", '"slot_weights" has 0 numbers, and there are 2 slots'),
         ("", "slot_weights = [1, 0]", '"slot_weights" are 1, 0'),
         ("", 'slot_weights = [1, "x"]', "\"slot_weights\" is [1, 'x']"),
         ("", 'slot_memory = "a lot"', 'slot_memory "a lot"'),

@@ -50,6 +50,7 @@ from watersmeet.config import AdaptConfig
 from watersmeet.errors import WatersmeetError
 from watersmeet.faults import OF_MIGRATION, POINTS
 from watersmeet.lang.binder import bind
+from watersmeet.model.ids import Partitioning
 from watersmeet.model.routing import Groups, union_ranges
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream
@@ -106,7 +107,7 @@ def draw_history(case: Case, draw: Random) -> list[Start]:
                 ForcedStep(batch, spill_share=share, plan=plan, by=by, slots=slots, spread=spread, groups=groups)
             )
         options: dict[str, Any] = {"plan": case.plan, "slots": draw.randint(1, min(3, case.groups))}
-        if draw.random() < 0.5:
+        if draw.random() < 0.5 and not case.apart:
             options["memory"] = draw.choice([300, 1500, 6000])
         if draw.random() < 0.25:
             options["plan"] = draw.choice(plans)
@@ -124,12 +125,13 @@ def draw_spreads(case: Case, plan: str, slots: int, draw: Random) -> tuple[Label
     }
     query = bind(case.text, streams)
     laid = lay_out(query, choose_tree(query, plan))
-    return tuple(
-        (node.label, group, tuple(range(slots)), draw.choice(dealt_inputs(laid, node.partitioning)))
-        for node in laid.operators.values()
-        for group in range(case.groups)
-        if draw.random() < 0.4
-    )
+    found: dict[tuple[Partitioning, int], LabelledSpread] = {}  # joins on one key are spread together
+    for node in laid.operators.values():
+        for group in range(case.groups):
+            if draw.random() < 0.4:
+                dealt = draw.choice(dealt_inputs(laid, node.partitioning))
+                found.setdefault((node.partitioning, group), (node.label, group, tuple(range(slots)), dealt))
+    return tuple(found.values())
 
 
 def some(case: Case, draw: Random) -> Groups | None:

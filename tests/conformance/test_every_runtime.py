@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import watersmeet as wm
-from conformance_cases import CASES, Conformance, named
+from conformance_cases import CASES, GROUPED, Conformance, grouped_answer, named
 from small_disk import small_disk, used_kilobytes
 from strategies import counted
 from watersmeet.cli.run import runner
 from watersmeet.config import load_job
-from watersmeet.errors import ResourceError, WatersmeetError
+from watersmeet.errors import JobError, ResourceError, WatersmeetError
 from watersmeet.lang.types import parse_schema
 
 Outcome = tuple[Counter[tuple[Any, ...]], list[dict[str, Any]]]
@@ -45,7 +46,7 @@ def run_spark(session: Any, case: Conformance, folder: Path, form: str, memory: 
     events: list[dict[str, Any]] = []
     writer = spark_query(session, case, folder, form).writeStream.format("parquet").report(events.append)
     writer.option("path", str(folder / "out-spark")).option("checkpointLocation", str(folder / "ck-spark"))
-    writer.option("slots", case.slots).option("groups", 20).option("plan", case.plan)
+    writer.option("slots", case.slots).option("groups", 20).option("plan", case.plan).option("ring", case.ring)
     if memory is not None:
         writer.option("memory", memory)
     writer.trigger(availableNow=True).start().awaitTermination()
@@ -105,6 +106,44 @@ def test_a_budget_changes_nothing(run: Run, name: str, tmp_path: Path) -> None:
     decisions = [entry["decision"] for event in progress for entry in event.get("decisions", ())]
     assert "SpillGroups" in decisions
     assert progress[-1]["owed_groups"] == {}
+
+
+def test_groups_are_the_oracles(run: Run, tmp_path: Path) -> None:
+    expected = grouped_answer(GROUPED)
+    assert expected.total() > 30
+    GROUPED.write(tmp_path)
+    rows, events = run(GROUPED, tmp_path, "parquet", 12_000)
+    assert rows == expected
+    assert events[-1]["rows_out"] == expected.total()
+    assert "SpillGroups" in [entry["decision"] for event in events[:-1] for entry in event.get("decisions", ())]
+
+
+@pytest.mark.spark
+@pytest.mark.campaign
+def test_running_totals_on_spark(spark: Any, tmp_path: Path) -> None:
+    case = named("three ways on one key")
+    case.write(tmp_path)
+    text = "SELECT A.k, COUNT(*) AS n, SUM(B.v) AS total FROM A, B, C WHERE A.k = B.k AND B.k = C.k GROUP BY A.k"
+    query = spark_query(spark, replace(case, text=text), tmp_path)
+    with pytest.raises(JobError, match='groups without windows need output mode "update"'):
+        query.writeStream.option("path", str(tmp_path / "out")).option(
+            "checkpointLocation", str(tmp_path / "ck")
+        ).start()
+    last: dict[int, tuple[Any, ...]] = {}
+
+    def keep(frame: Any, number: int) -> None:
+        last.update({row.k: tuple(row) for row in frame.collect()})
+
+    writer = (
+        query.writeStream.outputMode("update").foreachBatch(keep).option("checkpointLocation", str(tmp_path / "ck"))
+    )
+    writer.trigger(availableNow=True).start().awaitTermination()
+    found: dict[int, list[Any]] = {}
+    answered = replace(case, select=lambda a, b, c: (a["k"], b["v"])).answer()
+    for (k, v), times in answered.rows.items():
+        found.setdefault(k, []).extend([v] * times)
+    present = {k: [v for v in values if v is not None] for k, values in found.items()}
+    assert last == {k: (k, len(vs), sum(present[k]) if present[k] else None) for k, vs in found.items()}
 
 
 def test_no_case_is_about_nothing() -> None:

@@ -26,6 +26,15 @@ TWO_KEYS = (
 )
 CHAIN = "SELECT A.v FROM A, B, C, D WHERE A.x = B.x AND B.y = C.y AND C.x = D.x"
 SELF_JOIN = "SELECT l.v, r.v AS w FROM A l [RANGE 1 HOUR], A r [RANGE 1 HOUR] WHERE l.x = r.x AND l.y = r.y"
+PAIRS = (
+    "SELECT A.v FROM A, B, C [RANGE 1 HOUR] WHERE A.x = B.x AND B.y = C.y "
+    "AND ABS(A.ts - B.ts) < INTERVAL 5 MINUTES AND B.ts >= C.ts + INTERVAL 1 MINUTE"
+)
+GROUPED = (
+    "SELECT A.x % 3 AS g, COUNT(*) AS n, SUM(B.v) / COUNT(*) AS mean FROM A [RANGE 30 MINUTES SLIDE 5 MINUTES], "
+    "B [RANGE 10 MINUTES] WHERE A.y = B.y GROUP BY g, B.x HAVING COUNT(*) > 1 AND B.x > 0"
+)
+ONE_STREAM = "SELECT COUNT(*) AS n FROM A WHERE A.v > 3"
 # An alias spelled like the id of a node.
 ALIAS_J1 = "SELECT J1.v FROM A J1, B, C WHERE J1.x = B.x AND B.y = C.y"
 
@@ -44,6 +53,9 @@ def planned(text: str, setting: str) -> tuple[Query, PhysicalPlan]:
         ("bushy", CHAIN, "((A B) (C D))"),
         ("self_join", SELF_JOIN, "mjoin"),
         ("alias_like_a_node", ALIAS_J1, "left-deep"),
+        ("pair_windows", PAIRS, "left-deep"),
+        ("group_by", GROUPED, "left-deep"),
+        ("one_stream", ONE_STREAM, "mjoin"),
     ],
 )
 def test_text(name: str, text: str, setting: str, golden: Callable[[str, str], None]) -> None:

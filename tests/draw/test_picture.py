@@ -44,7 +44,14 @@ LONG = (
     "B the_second_of_two_long_aliases WHERE the_first_of_two_long_aliases.an_identifier_with_a_long_name = "
     "the_second_of_two_long_aliases.an_identifier_with_a_long_name AND the_first_of_two_long_aliases.v > 1000000"
 )
+GROUPED = (
+    "SELECT A.x % 3 AS g, COUNT(*) AS n, SUM(B.v) / COUNT(*) AS mean FROM A [RANGE 30 MINUTES SLIDE 5 MINUTES], "
+    "B [RANGE 10 MINUTES] WHERE A.y = B.y GROUP BY g, B.x HAVING COUNT(*) > 1 AND B.x > 0"
+)
+ONE_STREAM = "SELECT COUNT(*) AS n FROM A WHERE A.v > 3"
 PLANS = [
+    (GROUPED, "left-deep"),
+    (ONE_STREAM, "mjoin"),
     (ONE_KEY, "mjoin"),
     (ONE_KEY, "left-deep"),
     (TWO_KEYS, "left-deep"),
@@ -242,7 +249,9 @@ def test_everything_is_shown(text: str, setting: str) -> None:
     shown = texts(root) + tooltips(root)
     joins = all_joins(plan)
     inputs = [(join, entry.source) for join in joins.values() for entry in join.inputs]
-    assert {join.title for join in joins.values()} == {line for line in texts(root) if line.endswith(" join")}
+    assert {join.title for join in joins.values()} == {
+        line for line in texts(root) if line.endswith((" join", " group by"))
+    }
     assert len(groups(root, "join")) == len(joins)
     for state in plan.states:
         assert [line for line in tooltips(root) if line.startswith(f"state {state}: ")], state

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from small_steps import Row, plan_of, rows_of, step
+from watersmeet.kernel.combine import chunks
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.indexed import Indexed
-from watersmeet.kernel.step import _chunks, join_step
+from watersmeet.kernel.step import join_step
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import Node
 from watersmeet.plan.tree import choose_tree
@@ -121,7 +122,7 @@ def test_chunks_stay_near_their_size_unless_one_row_has_more_partners() -> None:
     ids=["nothing", "even", "one too large", "rows without partners", "exactly full"],
 )
 def test_stretches(counts: list[int], size: int, stretches: list[tuple[int, int]]) -> None:
-    assert list(_chunks(np.array(counts, dtype=np.int64), size)) == stretches
+    assert list(chunks(np.array(counts, dtype=np.int64), size)) == stretches
 
 
 @pytest.mark.parametrize(

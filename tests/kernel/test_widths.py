@@ -28,6 +28,15 @@ def test_values_of_one_width_have_none(kind: pa.DataType) -> None:
     assert widths(pa.nulls(3, kind)) is None
 
 
+@pytest.mark.parametrize("make", [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 3)])
+def test_lists_of_numbers_are_as_wide_as_these(make: Any) -> None:
+    column = pa.array([[1, 2, 3], None, [4, 5, 6]], make(pa.int16()))
+    for start in range(3):
+        found = widths(column.slice(start))
+        empty = 6 if pa.types.is_fixed_size_list(column.type) else 0
+        assert found is not None and found.tolist() == [6, empty, 6][start:]
+
+
 def text_in(value: Any) -> int:
     if isinstance(value, str):
         return len(value.encode())

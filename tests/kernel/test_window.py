@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -63,6 +65,29 @@ def test_lifetimes(windows: dict[str, int], times: dict[str, list[int]], newest:
     found = lifetimes(rows(**times), state(windows, list(times)))
     assert found is not None
     assert (found.newest.tolist(), found.expiry.tolist()) == (newest, ends)
+
+
+@pytest.mark.parametrize(
+    ("widths", "times", "ends"),
+    [
+        ({"A": -10}, {"A": [0, 5]}, [-10, -5]),
+        ({"A": 0}, {"A": [3]}, [3]),
+        ({"A": -10, "B": 4}, {"A": [0, 30], "B": [5, 0]}, [-10, 4]),
+        ({"A": -10}, {"A": [LONG_AGO + 3, LONG_AGO + 11]}, [LONG_AGO, LONG_AGO + 1]),
+        ({"A": -(2**63) - 7}, {"A": [0, NEVER]}, [LONG_AGO, -8]),
+        ({}, {"A": [0]}, [NEVER]),
+    ],
+)
+def test_how_long_rows_stay_is_their_own_affair(
+    widths: dict[str, int], times: dict[str, list[int]], ends: list[int]
+) -> None:
+    """By windows for pairs, which may be shorter than nothing; what combinations are checked by stays as it is."""
+    by_pairs = tuple((f"@{alias}", width) for alias, width in widths.items())
+    found = replace(state({"A": 7}, list(times)), stays_by_pairs=by_pairs)
+    assert expiry(rows(**times), found).tolist() == ends
+    life = lifetimes(rows(**times), found)
+    assert life is not None
+    assert life.expiry.tolist() == [min(NEVER, time + 7) for time in times["A"]]
 
 
 def test_rows_without_times_have_no_lifetime() -> None:

@@ -31,6 +31,11 @@ from watersmeet.lang.types import parse_schema, sql_type
         ("DECIMAL(7)", pa.decimal128(7, 0)),
         ("DECIMAL", pa.decimal128(10, 0)),
         ("BINARY", pa.binary()),
+        ("ARRAY<FLOAT>", pa.list_(pa.float32())),
+        ("array<decimal(10, 2)>", pa.list_(pa.decimal128(10, 2))),
+        ("STRING[]", pa.list_(pa.string())),
+        ("FLOAT[64]", pa.list_(pa.float32(), 64)),
+        ("tinyint[3]", pa.list_(pa.int8(), 3)),
     ],
 )
 def test_every_type_name_has_its_arrow_type(written: str, arrow: pa.DataType) -> None:
@@ -48,6 +53,7 @@ def test_names_order_constraints_and_colons_are_read() -> None:
     [
         *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.bool_()),
         *(pa.date32(), pa.timestamp("us", tz="UTC"), pa.timestamp("us"), pa.decimal128(12, 3), pa.binary()),
+        *(pa.list_(pa.float32()), pa.list_(pa.float64(), 8), pa.list_(pa.timestamp("us", tz="UTC"))),
     ],
 )
 def test_the_name_of_a_type_reads_back_as_that_type(kind: pa.DataType) -> None:
@@ -67,7 +73,10 @@ def test_an_unknown_type_names_column_stream_and_neighbour() -> None:
     assert caught.value.hint == 'Did you mean "BIGINT"?'
 
 
-@pytest.mark.parametrize("written", ["ARRAY<INT>", "STRUCT<a: INT, b: INT>", "DECIMAL(50, 2)", "DECIMAL(3, 5)"])
+@pytest.mark.parametrize(
+    "written",
+    ["ARRAY<ARRAY<INT>>", "FLOAT[0]", "ARRAY<INT>(3)", "STRUCT<a: INT, b: INT>", "DECIMAL(50, 2)", "DECIMAL(3, 5)"],
+)
 def test_a_type_out_of_reach_is_refused_as_written(written: str) -> None:
     with pytest.raises(JobError, match="unknown type") as caught:
         parse_schema(f"k INT, x {written}")

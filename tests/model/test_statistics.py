@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from watersmeet.model.statistics import FADE, Measured, PairCounts
+from watersmeet.model.statistics import FADE, Measured, PairCounts, PredicateCounts
 
 
 def test_a_rate_is_rows_over_seconds_of_event_time() -> None:
@@ -48,5 +48,15 @@ def test_counts_of_one_pair_add_up_and_others_stay_apart() -> None:
 
 
 def test_json_both_ways() -> None:
-    measured = Measured(1.5, {"A": 3.0}, (PairCounts(("A",), ("B", "ü"), 4, 3, 2, 1),))
+    predicate = PredicateCounts("near(A.x, B.x)", 8, 2, 0.5)
+    measured = Measured(1.5, {"A": 3.0}, (PairCounts(("A",), ("B", "ü"), 4, 3, 2, 1),), (), (predicate,))
     assert Measured.from_json(json.loads(json.dumps(measured.to_json()))) == measured
+
+
+def test_what_predicates_saw_adds_up_and_fades() -> None:
+    batch = Measured(1.0, {}, (), (), (PredicateCounts("p", 10, 4, 2.0), PredicateCounts("q", 1, 1, 1.0)))
+    after = Measured().then(batch).then(batch)
+    p, q = after.predicates
+    assert (p.predicate, p.rows, p.passed, p.seconds) == ("p", 10 * FADE + 10, 4 * FADE + 4, 2 * FADE + 2)
+    assert p.share == pytest.approx(0.4, abs=0.01)
+    assert q.rows == FADE + 1

@@ -38,7 +38,7 @@ def test_one_width_is_for_all_streams() -> None:
 @pytest.mark.parametrize(
     ("arguments", "primary", "hint"),
     [
-        (({"A": 1}, {}, 1), "a join graph needs two or more streams", None),
+        (({}, {}, 1), "a join graph needs a stream", None),
         (({"A": 1, "B": 0}, {}, 1), 'rate of stream "B" must be a number above zero', None),
         (({"A": 1, "B": -4}, {}, 1), 'rate of stream "B" must be a number above zero', None),
         (({"A": 1, "B": math.nan}, {}, 1), 'rate of stream "B" must be a number above zero', None),

@@ -39,6 +39,19 @@ def test_a_predicate_is_checked_on_pairs_with_the_same_key() -> None:
     assert graph.selectivity("A", "B") == pytest.approx(PREDICATE_SELECTIVITY / (2 * RATE))
 
 
+def test_rows_are_kept_for_as_long_as_windows_for_pairs_say() -> None:
+    pairs = "ABS(A.ts - B.ts) < 2000000 AND C.ts BETWEEN B.ts - 1000000 AND B.ts"
+    graph = graph_of(query_of(f"SELECT A.v FROM A, B, C WHERE A.x = B.x AND B.y = C.y AND {pairs}"), Statistics())
+    assert {name: round(graph.width(name), 3) for name in "ABC"} == {"A": 2, "B": 2, "C": 3}
+    # Rows of A and B are there together for 4 seconds in all, which is what their window leaves; those of B and C for
+    # 2 and 3 seconds, of which theirs leaves one.
+    assert graph.selectivity("A", "B") == pytest.approx(1 / (2 * RATE))
+    assert graph.selectivity("B", "C") == pytest.approx(1 / (3 * RATE) / 5, rel=1e-5)
+    unbounded = graph_of(query_of("SELECT A.v FROM A, B WHERE A.x = B.x AND A.ts >= B.ts"), Statistics())
+    assert (unbounded.windows["A"], unbounded.windows["B"]) == (1e-6, None)
+    assert unbounded.selectivity("A", "B") == pytest.approx(1 / unbounded.width("B") / RATE)
+
+
 def test_a_given_selectivity_is_of_key_and_predicates_together() -> None:
     graph = graph_of(query_of(f"{CHAIN} AND A.v < B.v AND A.s < C.s"), Statistics({}, {"A B": 0.01, "A C": 0.25}))
     assert graph.selectivity("A", "B") == pytest.approx(0.01)

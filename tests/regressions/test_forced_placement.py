@@ -3,7 +3,8 @@
 Was: a restart with other `slots` had its moves checked by the slots of before, so that a right one was refused, and one
 to a slot that is not there was told as made; a move in another entry than the slots of its batch was left out where it
 held before these; slots and moves after a plan of the optimiser's were not checked at all; a cut of a group that had
-become too narrow was an internal error; a cut by `balance = "time"` was the end of a change of the plan.
+become too narrow was an internal error; a cut by `balance = "time"` was the end of a change of the plan. Steps of one
+batch that undo each other were taken in turn without end, and so were more cuts than decisions are kept.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, d
 from watersmeet.adapt.policies.migrate import seeded
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.runtime import stages
+from watersmeet.state.applying import DECISIONS_KEPT
 
 CASE = JoinCase({"A": ("k",), "B": ("k",), "C": ("k",)}, "A.k = B.k AND B.k = C.k", 3 * SECOND, SECOND)
 BATCHES = 18
@@ -113,4 +115,40 @@ def test_a_policy_of_balance_waits_for_a_change_of_the_plan(tmp_path: Path) -> N
     assert "MigrationAbandoned" not in told
     assert "ChangePlan" in told
     assert "CutGroup" in told
+    assert difference(job.answer(), EXPECTED) == ""
+
+
+@pytest.mark.parametrize("plan", ["((A B) C)", "auto"])
+def test_a_group_that_is_moved_and_spread_over_other_slots(plan: str, tmp_path: Path) -> None:
+    """It is one of these that owns it then."""
+    steps = step(3, slots=4), step(3, move=["J1:0->3"]), step(3, spread=["J1:0->2,1 dealing A"])
+    job = write_job(tmp_path, *steps, adapt=f'plan = "{plan}"\n')
+    events = job.finish()
+    assert owners(job)[0] == 2
+    assert len(list(decisions(events, "MoveGroups", "SpreadGroup"))) == 2
+    assert difference(job.answer(), EXPECTED) == ""
+
+
+def test_a_spread_that_is_not_known_to_contradict_another(tmp_path: Path) -> None:
+    """The plan is not known when the run begins; the last one holds."""
+    spreads = step(3, spread=["J1:0->1,0 dealing A"]), step(3, spread=["J1:0->0,1 dealing B"], draw_together=["J1:1"])
+    job = write_job(tmp_path, step(1, plan="auto"), *spreads)
+    (told,) = decisions(job.finish(), "SpreadGroup")
+    assert told["alias"] == "B"
+    assert difference(job.answer(), EXPECTED) == ""
+
+
+def test_more_cuts_before_a_batch_than_decisions_are_kept(tmp_path: Path) -> None:
+    job = write_job(tmp_path, step(3, cut=[f"J1:{group}" for group in range(DECISIONS_KEPT + 20)]))
+    events = job.finish("run.groups=300")
+    assert len(list(decisions(events, "CutGroup"))) == DECISIONS_KEPT + 20
+    assert len(job.state()["decisions"]) <= DECISIONS_KEPT
+    assert difference(job.answer(), EXPECTED) == ""
+
+
+def test_moves_that_are_not_known_to_contradict_each_other(tmp_path: Path) -> None:
+    """The last one holds."""
+    job = write_job(tmp_path, step(1, plan="auto"), step(3, move=["J1:0->0", "J1:0->1"]), step(3, move=["J1:0->0"]))
+    job.finish()
+    assert owners(job)[0] == 0
     assert difference(job.answer(), EXPECTED) == ""

@@ -18,16 +18,16 @@ from watersmeet.runtime.checkpoint import (
     hold,
     in_memory,
     newest_manifest,
+    placed_anew,
     refuse_made_locally,
     refuse_made_on_spark,
-    slots_changed,
 )
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.applying import apply_all
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
-from watersmeet.state.manifest import Learned
+from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.segment_files import FileSegments, MemorySegments
 from watersmeet.state.table import FileTable
 from watersmeet.state.updates import AddSegment, AdvanceStream, Learn, SetPlacement
@@ -46,6 +46,10 @@ def held(folders: CheckpointFolders) -> Checkpoint:
     lock.acquire()
     table = FileTable.create(folders.state, first_manifest(QUERY, PLAN.spec, Placement(2, GROUPS), "asked for"))
     return hold(folders, table, Outputs(kept=folders.results), lock)
+
+
+def asking(manifest: Manifest, slots: int) -> Placement:
+    return manifest.placement.asking(slots)
 
 
 def test_version_0_says_which_plan_and_why(held: Checkpoint) -> None:
@@ -137,8 +141,8 @@ def test_segments_for_one_batch_and_delivered_files_go_with_the_next_tidying(
 def test_another_number_of_slots_spreads_the_groups_anew(held: Checkpoint, slots: int) -> None:
     owners = {Partitioning("k0"): (1,) * GROUPS}
     held.commit([], [SetPlacement(Placement(2, GROUPS, owners))])
-    assert slots_changed(held.manifest, 2) == [], "the same number changes nothing"
-    assert slots_changed(held.manifest, slots) == [SetPlacement(Placement(slots, GROUPS))]
+    assert placed_anew(held.manifest, asking(held.manifest, 2)) == [], "the same number changes nothing"
+    assert placed_anew(held.manifest, asking(held.manifest, slots)) == [SetPlacement(Placement(slots, GROUPS))]
 
 
 def test_what_other_slots_took_is_not_gone_by(held: Checkpoint) -> None:
@@ -147,7 +151,7 @@ def test_what_other_slots_took_is_not_gone_by(held: Checkpoint) -> None:
     moved = {"batch": 6, "seconds": 3.0, "seconds_expected": 2.0}
     held.commit([], [Learn(Learned(recent=recent, scaled=scaled, moved=moved))])
     left = Learned(recent={"backlog": (3.0,) * 5}, scaled={"no_use": 7}, moved={"batch": 6})
-    assert slots_changed(held.manifest, 3) == [SetPlacement(Placement(3, GROUPS)), Learn(left)]
+    assert placed_anew(held.manifest, asking(held.manifest, 3)) == [SetPlacement(Placement(3, GROUPS)), Learn(left)]
 
 
 def test_a_run_without_a_checkpoint(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.intake import FilePosition, UnfinishedIntake
 from watersmeet.model.slot_figures import SlotFigures
-from watersmeet.model.statistics import FilterCounts, PairCounts
+from watersmeet.model.statistics import FilterCounts, PairCounts, PredicateCounts
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 
 PLAN = chain_plan()
@@ -49,6 +49,7 @@ def test_what_a_task_did_travels_whole() -> None:
         groups={named(PLAN, "J1"): seen},
         sync_seconds=0.5,
         filters=ASKED,
+        predicates=(PredicateCounts("near(A.x, B.x)", 9.0, 4.0, 0.25),),
         slot=1,
         figures=SlotFigures(0.5, 0.25, 4.0, 2.0),
         own_pairs=(PairCounts(("A",), ("B",), 5.0, 3.0, 2.0, 1.0),),

@@ -14,7 +14,7 @@ import pytest
 
 from strategies import counted
 from watersmeet.adapt.forced_step import parse_groups, parse_step
-from watersmeet.adapt.policies.force_steps import check_steps
+from watersmeet.adapt.policies.check_forced import check_steps
 from watersmeet.adapt.policies.migrate.balancing import choose_balance
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.draw.explain import explain_json, explain_text

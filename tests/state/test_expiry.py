@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from small_plans import GROUPS, SECOND, chain_plan, manifest_of, named, piece, state_of
+from small_plans import GROUPS, SECOND, STREAMS, chain_plan, manifest_of, named, piece, state_of
 from watersmeet.kernel.window import NEVER
+from watersmeet.lang.binder import bind
 from watersmeet.model.ids import LIVE, SegmentId
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment
+from watersmeet.plan.layout import lay_out
+from watersmeet.plan.tree import choose_tree
 from watersmeet.state.expiry import Watermarks, expire, horizon_us
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.updates import CoolGroups, ReleaseGroups, Update
@@ -64,6 +67,28 @@ def test_an_operator_that_owes_holds_back_those_above_it_alone() -> None:
 def test_rows_that_nothing_limits_stay_at_the_end_of_time() -> None:
     state = PLAN.states[state_of(PLAN, "A+B")]
     assert horizon_us(PLAN, state, {"A": NEVER, "B": NEVER, "C": NEVER}, {}) == NEVER - 1
+
+
+def test_a_stream_that_is_done_with_rows_sooner_has_a_lead() -> None:
+    """A is needed by C for 61 seconds, and by B for none: B is a minute ahead in that."""
+    near = "ABS(B.ts - A.ts) <= 0 AND C.ts BETWEEN B.ts AND B.ts + 60000000"
+    query = bind(f"SELECT A.v FROM A, B, C WHERE A.k = B.k AND B.k = C.k AND {near}", STREAMS)
+    plan = lay_out(query, choose_tree(query, "((A B) C)"))
+    found = {name.split("@")[0]: state for name, state in plan.states.items()}
+    assert {name: dict(zip(state.outside, state.leads, strict=True)) for name, state in found.items()} == {
+        "A": {"B": 60 * SECOND, "C": 0},
+        "B": {"A": 60 * SECOND, "C": 0},
+        "A+B": {"C": 0},
+        "C": {"A": 0, "B": 0},
+    }
+    marks = {"A": 7 * SECOND, "B": 5 * SECOND, "C": 66 * SECOND}
+    assert horizon_us(plan, found["A"], marks, {}) == 65 * SECOND
+    assert horizon_us(plan, found["B"], marks, {}) == 66 * SECOND
+    assert horizon_us(plan, found["C"], marks, {}) == 5 * SECOND
+    assert horizon_us(plan, found["A"], {**marks, "B": None}, {}) is None
+    # What a join owes may be of any of its streams, and has no lead.
+    (below,) = plan.feeders[found["C"].name]
+    assert horizon_us(plan, found["C"], marks, {below: 2 * SECOND}) == 2 * SECOND
 
 
 # --- what goes -------------------------------------------------------------------------------------------------------

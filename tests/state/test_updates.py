@@ -55,6 +55,7 @@ from watersmeet.state.updates import (
     NameCheckpoint,
     ObserveBatch,
     ObserveGroups,
+    PassBoundary,
     RecordDecision,
     Regroup,
     ReleaseGroups,
@@ -150,6 +151,7 @@ EXAMPLES: tuple[Update, ...] = (
     RecordDecision({"decision": "SpillGroups", "groups": [[J1, 3]], "reason": "memory"}),
     Learn(Learned(0.25, {J1: 0.5}, (J1, 7.0))),
     Learn(Learned(roads={"seeded": (0.5, 2.0)}, recent={"state_bytes": (1.0, 2.0)}, search_seconds=0.1)),
+    PassBoundary(StateName("A@group#1"), 5_000_000),
     SetLibrary(({"plan": "(A B)", "figures": {"A": 1.0}, "cpu": 0.5, "batch": 3},)),
     Regroup(Placement(2, 5), (segment("g", ((0, 2),)),)),
 )
@@ -266,6 +268,17 @@ def test_old_decisions_go() -> None:
     decisions = apply_all(updates, EMPTY).decisions
     assert [decisions[0]["number"], decisions[-1]["number"], len(decisions)] == [3, DECISIONS_KEPT + 2, DECISIONS_KEPT]
     assert decisions[0]["version"] == 1
+
+
+def test_what_was_forced_before_the_batch_to_come_stays() -> None:
+    """By that it is known, and not forced again."""
+    forced = RecordDecision({"before_batch": 0, "reason": "forced: group 3"})
+    asked = RecordDecision({"before_batch": 0, "reason": "somebody asked for it"})
+    others = [RecordDecision({"number": number}) for number in range(DECISIONS_KEPT)]
+    before = apply_all([forced, asked, *others], EMPTY)
+    assert [entry.get("reason") for entry in before.decisions] == ["forced: group 3", *[None] * DECISIONS_KEPT]
+    after = replace(before, batch=BatchRecord(0, 1, 0, 0))
+    assert len(apply_all([others[0]], after).decisions) == DECISIONS_KEPT
 
 
 def test_what_is_no_update() -> None:

@@ -106,6 +106,27 @@ class ReviewRescale:
 
 
 @dataclass(frozen=True)
+class ResizeRing:
+    """Have slices of time lie over so many slots, the first ones; these groups go at once. No row is moved."""
+
+    from_slots: int
+    slots: int
+    moves: tuple[Move, ...]
+    before_batch: int
+    reason: str
+    figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by, and what is expected of it
+
+
+@dataclass(frozen=True)
+class ReviewRing:
+    """How another length of a ring turned out; whether that was of no use."""
+
+    reason: str
+    figures: Mapping[str, Any]
+    no_use: bool = False
+
+
+@dataclass(frozen=True)
 class CannotSpill:
     """The budget is passed, and nothing can be done about it."""
 
@@ -237,6 +258,8 @@ Decision = (
     | ReviewMoves
     | Rescale
     | ReviewRescale
+    | ResizeRing
+    | ReviewRing
     | CannotSpill
     | MergeGroup
     | MergeGenerations
@@ -256,6 +279,8 @@ SHOWN = (
     ReviewMoves,
     Rescale,
     ReviewRescale,
+    ResizeRing,
+    ReviewRing,
     CannotSpill,
     CannotForce,
     MergeGroup,

@@ -27,15 +27,18 @@ from watersmeet.adapt.decisions import (
     Move,
     MoveGroups,
     Rescale,
+    ResizeRing,
     ReviewMoves,
     ReviewPlan,
     ReviewRescale,
+    ReviewRing,
     SpillGroups,
     SpreadGroup,
     UniteParts,
     Work,
     to_json,
 )
+from watersmeet.adapt.policies.ring.length import RING_SERIES
 from watersmeet.adapt.policies.scale.seconds import SERIES
 from watersmeet.model.ids import LIVE, GroupKey, OperatorName, Partitioning
 from watersmeet.model.placement import Placement
@@ -46,8 +49,8 @@ from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.segment_table import next_generation
 from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, SetLibrary, SetPlacement, Update
 
-_PLACES = (MoveGroups, SpreadGroup, DrawTogether)
-_PLACING = (*_PLACES, ReviewMoves, Rescale, ReviewRescale)
+_PLACES = (MoveGroups, SpreadGroup, DrawTogether, ResizeRing)
+_PLACING = (*_PLACES, ReviewMoves, Rescale, ReviewRescale, ReviewRing)
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,12 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
     After cuts, and before all else, comes a change of the plan, the first that was asked for. Of several numbers of
     slots the first holds; groups are moved and spread among those. Where groups are spilled, or slots come and go, a
     policy does not move or spread any: it goes by what there was before, and is asked again. `place_first` has all
-    others asked again, too, where groups come to other slots.
+    others asked again, too, where groups come to other slots. A ring that is to use more of the slots that there are
+    goes before more slots, which a policy has no reason for until that has been tried.
     """
     decisions = list(decisions)
+    if any(isinstance(decision, ResizeRing) and decision.slots > decision.from_slots for decision in decisions):
+        decisions = [decision for decision in decisions if not (isinstance(decision, Rescale) and decision.figures)]
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
         return [cuts[key] for key in sorted(cuts, reverse=True)]
     if changes := [decision for decision in decisions if isinstance(decision, ChangePlan)]:
@@ -156,6 +162,11 @@ def effects_of(
                 learned = _rescaled(learned, decision)
             case ReviewRescale(figures=figures):
                 learned = replace(learned, scaled=_reviewed(figures, decision.no_use))
+            case ResizeRing(slots=slots):
+                placement = move(decision.moves, plan, placement.with_ring(slots))
+                learned = _resized(learned, decision)
+            case ReviewRing(figures=figures):
+                learned = replace(learned, ring=_reviewed(figures, decision.no_use))
             case MoveGroups(moves, batch):
                 placement = move(moves, plan, placement)
                 learned = replace(learned, moved={"batch": batch, **decision.figures})
@@ -201,7 +212,7 @@ def effects_of(
         if isinstance(decision, SHOWN) and (closed or not isinstance(decision, SpillGroups))
     ]
     updates += [RecordDecision(entry) for entry in shown]
-    taught = (ExpectResults, *_PLACES, ReviewMoves, CountPushed, Rescale, ReviewRescale)
+    taught = (ExpectResults, CountPushed, *_PLACING)
     if any(isinstance(decision, taught) for decision in decisions):
         updates.append(Learn(learned))
     updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]
@@ -223,9 +234,21 @@ def of_other_slots(learned: Learned) -> Learned:
 
     What batches took before is no trend of these, and what was expected of a move, or of the last number, cannot come.
     """
-    scaled = {name: value for name, value in (learned.scaled or {}).items() if name.startswith("no_use")}
-    recent = {name: series for name, series in learned.recent.items() if name not in SERIES}
-    return replace(learned, recent=recent, scaled=scaled or None, moved=_kept_of_move(learned))
+    recent = {name: series for name, series in learned.recent.items() if name not in (*SERIES, *RING_SERIES)}
+    scaled, ring = _of_no_use(learned.scaled), _of_no_use(learned.ring)
+    return replace(learned, recent=recent, scaled=scaled, ring=ring, moved=_kept_of_move(learned))
+
+
+def _of_no_use(known: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return {name: value for name, value in (known or {}).items() if name.startswith("no_use")} or None
+
+
+def _resized(learned: Learned, decision: ResizeRing) -> Learned:
+    """With what is expected of a ring of another length. What its slots took before says nothing of these."""
+    kept = of_other_slots(learned)
+    told = {"batch": decision.before_batch, "from_slots": decision.from_slots, "slots": decision.slots}
+    ring = {**(kept.ring or {}), **told, **decision.figures}
+    return replace(kept, ring=ring, moved={**(kept.moved or {}), "batch": decision.before_batch})
 
 
 def _kept_of_move(learned: Learned) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
 LabelledMove = tuple[Label, GroupRange | None, int]
 # A group, the slots that it is spread over, and the input that is dealt, as in J1:17->0,1 dealing A.
 LabelledSpread = tuple[Label, int, tuple[int, ...], str]
-_PLACED = ("slots", "move", "spread", "draw_together")
+_PLACED = ("slots", "ring", "move", "spread", "draw_together")
 STEP_KEYS = ("at_batch", "cut", "plan", "by", "groups", *_PLACED, "spill", "spill_share", "merge")
 OF_THE_PLAN = ("by", "groups")  # that say more of "plan", and nothing without it
 
@@ -27,8 +27,9 @@ OF_THE_PLAN = ("by", "groups")  # that say more of "plan", and nothing without i
 class ForcedStep:
     """Cuts, another plan or placement, spills and merges that take place before batch `at_batch`, or in it.
 
-    Cuts come first, then the plan, then the number of slots: the groups to move, to spread, to spill and to merge are
-    those that there are after all of that. Groups are moved before any is spread or drawn together.
+    Cuts come first, then the plan, then the number of slots, then how many of them a ring lies over: the groups to
+    move, to spread, to spill and to merge are those that there are after all of that. Groups are moved before any is
+    spread or drawn together.
     """
 
     at_batch: int
@@ -43,6 +44,7 @@ class ForcedStep:
     spread: tuple[LabelledSpread, ...] = ()
     draw_together: tuple[LabelledGroup, ...] = ()
     groups: Groups | None = None  # that are to have that plan; None: all
+    ring: int | None = None
 
     @property
     def named(self) -> tuple[LabelledGroup, ...]:
@@ -87,9 +89,13 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
     if not isinstance(by, str):
         raise JobError(f'"by" in [[adapt.force]] is {by!r}', detail=f"It is one of {', '.join(BY)}.")
     find_road(by)
-    slots = data.get("slots")
-    if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
+    slots, ring = data.get("slots"), data.get("ring")
+    if not _is_count(slots):
         raise JobError(f'"slots" in [[adapt.force]] is {slots!r}', detail="There is at least one slot.")
+    if not _is_count(ring):
+        raise JobError(
+            f'"ring" in [[adapt.force]] is {ring!r}', detail="It is the number of slots that a ring lies over, from 1."
+        )
     return ForcedStep(
         batch,
         _groups(data.get("spill", []), "spill"),
@@ -103,7 +109,13 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
         _spreads(data.get("spread", [])),
         _groups(data.get("draw_together", []), "draw_together"),
         parse_groups(data["groups"], '"groups" in [[adapt.force]]') if "groups" in data else None,
+        ring,
     )
+
+
+def _is_count(value: Any) -> bool:
+    """Whether it is a number from 1, or not given."""
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1)
 
 
 def parse_groups(value: Any, where: str) -> Groups:

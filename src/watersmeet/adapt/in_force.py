@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from watersmeet.adapt.policies.adapt_ring import AdaptRing
 from watersmeet.adapt.policies.balance_slots import BalanceSlots
 from watersmeet.adapt.policies.clean_up_all import CleanUpAll
 from watersmeet.adapt.policies.force_steps import ForceSteps
@@ -35,12 +36,14 @@ def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
         )
     scaling = (ScaleSlots(settings.scale),) if settings.scale.policy != OFF else ()
     balancing = (BalanceSlots.of(settings),) if settings.balancing != OFF else ()
+    rings = (AdaptRing.of(settings),) if settings.ring.policy != OFF else ()
     return (
         ForceSteps.of(settings),  # first: what is forced before a batch is part of what the others see
         *replanning,
         SpillOverBudget.of(settings),
         *scaling,  # before balancing: where slots come and go, nothing else is moved
         *balancing,
+        *rings,  # after it: what differs by seconds is levelled for all joins alike
         *merging,
         CleanUpAll(settings.merge_bytes),
         UniteColdParts(),  # last: it looks at what the others leave

@@ -19,7 +19,6 @@ from watersmeet.model.ids import OperatorName
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import Groups
 from watersmeet.model.statistics import Measured
-from watersmeet.model.streams import Range
 from watersmeet.optimize.cost import PlannedTree
 from watersmeet.optimize.reconsider import (
     Comparison,
@@ -91,7 +90,7 @@ class Facts:
         held = self.ledgers.holds_us(self.manifest)
         result = {}
         for node in self.plan.operators.values():
-            if all(entry.state.windows for entry in node.inputs):
+            if all(entry.state.stays for entry in node.inputs):
                 times = [horizon_us(self.plan, entry.state, self.watermarks_us, held) for entry in node.inputs]
                 known = [time for time in times if time is not None]
                 if len(known) == len(times):
@@ -186,7 +185,7 @@ class Outlook:
 
     @property
     def unspillable(self) -> tuple[str, ...]:
-        """What people call the joins that cannot be spilled."""
+        """What people call what cannot be spilled: routed joins, and a group-by."""
         spillable = {node.label for node in self.facts.plan.operators.values()}
         return tuple(dict.fromkeys(s.title for s in self.facts.plan.stages if s.title not in spillable))
 
@@ -268,10 +267,11 @@ class Outlook:
 
     @property
     def window_seconds(self) -> float | None:
-        """The largest window; None where rows of an input never expire."""
-        windows = [entry.window for entry in self.facts.plan.query.inputs]
-        widths = [window.width.total_seconds() for window in windows if isinstance(window, Range)]
-        return max(widths) if len(widths) == len(windows) else None
+        """The longest that rows of an input are kept for; None where those of one never expire."""
+        query = self.facts.plan.query
+        widths = [query.reach.kept_for_us(alias) for alias in query.aliases]
+        known = [max(0, width) / 1e6 for width in widths if width is not None]
+        return max(known) if len(known) == len(widths) else None
 
     @property
     def ledgers(self) -> Mapping[OperatorName, Ledger]:

@@ -16,6 +16,8 @@ OF_THE_PLAN = (
     "Regroup",
     "Rescale",
     "ReviewRescale",
+    "ResizeRing",
+    "ReviewRing",
 )
 
 
@@ -48,6 +50,12 @@ def decision_text(decision: Mapping[str, Any]) -> str:
             return f"{decision['slots']} slots in the place of {decision['from_slots']}: {reason}"
         case "ReviewRescale":
             return f"slots as they turned out: {reason}"
+        case "ResizeRing":
+            moved = f", {_moves(decision['moves'])}" if decision["moves"] else ""
+            length = "1 slot" if decision["slots"] == 1 else f"{decision['slots']} slots"
+            return f"a ring of {length} in the place of {decision['from_slots']}{moved}: {reason}"
+        case "ReviewRing":
+            return f"ring as it turned out: {reason}"
         case "Regroup":
             return f"{decision['to_groups']:,} groups in the place of {decision['from_groups']:,}: {reason}"
         case "CannotSpill":

@@ -56,7 +56,7 @@ def explain(args: argparse.Namespace) -> int:
     spec, chosen = plan_ahead(query, settings_of(job), folders, tell)
     plan = with_shapes(query, spec, folders)
     placement = placement_ahead(query, settings_of(job), folders, spec, chosen)
-    told = plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured, placement
+    told = plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured, placement, chosen.statistics
     if args.json:
         print(json.dumps(explain_json(*told), indent=2))
     elif args.svg is not None:

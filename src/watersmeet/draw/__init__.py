@@ -3,6 +3,6 @@
 What is particular to a kind of stage is in the file of its name, and reaches the others through `kinds.py`.
 """
 
-from watersmeet.draw import fragment, hop  # the kinds that there are: to import one is to register it
+from watersmeet.draw import fragment, group_by, hop  # the kinds that there are: to import one is to register it
 
-__all__ = ["fragment", "hop"]
+__all__ = ["fragment", "group_by", "hop"]

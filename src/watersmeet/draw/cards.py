@@ -175,6 +175,8 @@ class TreeDrawing:
         with self.canvas.group("state", f"state {state.name}: {columns}"):
             self.canvas.drum(x - DRUM_WIDTH / 2, y, DRUM_WIDTH, DRUM_HEIGHT, DRUM_TILT)
             self.canvas.text(x, y + 23, f"by {key}", STATE_KEY, DRUM_WIDTH - 10, "middle")
+            if state.partials is not None:
+                return  # how many groups there are is not estimated
             self.canvas.text(x, y + 38, f"{count_text(flow.rows)} rows", AMOUNT, DRUM_WIDTH - 8, "middle")
             if flow.bytes > 0:
                 self.canvas.text(x, y + 52, bytes_text(flow.bytes), RATE, DRUM_WIDTH - 8, "middle")

@@ -19,13 +19,16 @@ from rich.tree import Tree as Drawing
 
 from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, all_joins, nodes_json, shown_joins
 from watersmeet.draw.places import place_lines, places_json
+from watersmeet.draw.rings import ring_notes
 from watersmeet.draw.words import (
+    column_text,
     counted,
     expression_text,
     filters_text,
-    hashed_on,
     key_text,
+    output_text,
     stages_text,
+    where_to,
     window_text,
 )
 from watersmeet.model.ids import OperatorName
@@ -34,6 +37,8 @@ from watersmeet.model.quantities import count_text
 from watersmeet.model.routing import groups_text
 from watersmeet.model.statistics import Measured
 from watersmeet.optimize.cost import price_text
+from watersmeet.optimize.query_graph import Statistics
+from watersmeet.plan.pair_windows import kept_text
 from watersmeet.plan.physical import FromInput, PhysicalPlan, Stage, State
 
 
@@ -57,10 +62,12 @@ def explain_text(
     considered: Sequence[Considered] = (),
     measured: Measured | None = None,
     placement: Placement | None = None,
+    statistics: Statistics | None = None,
 ) -> str:
     """The plan for a reader: `reason` says why this tree, `sizes` what its states hold, `considered` what else.
 
-    `measured` is what the run has seen of its streams, `placement` where its joins run.
+    `measured` is what the run has seen of its streams, `placement` where its joins run, `statistics` what the plan was
+    chosen by.
     """
     stages = counted(len(plan.stages), "stage")
     exchanges = counted(sum(len(stage.exchanges) for stage in plan.stages), "exchange")
@@ -71,6 +78,12 @@ def explain_text(
         for (tree, within), stage in zip(plan.shapes, plan.stages, strict=True):
             joins = {join.name: join for join in shown_joins(stage, plan)}
             lines += ["", f"groups {groups_text(within or ())} run {tree}:", *_tree_lines(plan, sizes or {}, joins)]
+    if plan.spec.pairs:
+        reach = plan.query.reach_with(plan.spec.pairs)
+        lines += ["", "how long rows are kept, after their event time and by the watermarks of the others:"]
+        lines += [f"  {kept_text(plan.query, reach, alias)}" for alias in plan.query.aliases]
+    if notes := ring_notes(plan, statistics):
+        lines += ["", *notes]
     if placement is not None:
         lines += ["", f"where ({counted(placement.slots, 'slot')}):"]
         lines += [f"  {line}" for line in place_lines(plan, placement)]
@@ -109,6 +122,11 @@ def measured_lines(measured: Measured) -> list[str]:
         for seen in measured.filters
         if seen.rows > 0
     ]
+    lines += [
+        f"predicate {seen.predicate}: passes {seen.share:.3g}, {seen.seconds / seen.rows * 1e9:.3g} ns a combination"
+        for seen in measured.predicates
+        if seen.rows > 0
+    ]
     return lines
 
 
@@ -119,6 +137,7 @@ def explain_json(
     considered: Sequence[Considered] = (),
     measured: Measured | None = None,
     placement: Placement | None = None,
+    statistics: Statistics | None = None,
 ) -> dict[str, Any]:
     """The plan as plain JSON data."""
     return {
@@ -127,6 +146,7 @@ def explain_json(
         "why": reason,
         "inputs": [_input_json(plan, alias) for alias in plan.query.aliases],
         "spec": plan.spec.to_json(),
+        "notes": list(ring_notes(plan, statistics)),
         "stages": [_stage_json(plan, stage, sizes or {}) for stage in plan.stages],
         "where": [] if placement is None else places_json(plan, placement),
         "considered": [
@@ -146,8 +166,9 @@ def explain_json(
                 for p in ([] if measured is None else measured.pairs)
             ],
             "filters": [seen.to_json() for seen in (() if measured is None else measured.filters)],
+            "predicates": [seen.to_json() for seen in (() if measured is None else measured.predicates)],
         },
-        "output": [{"name": c.name, "expression": expression_text(c.expr)} for c in plan.query.select],
+        "output": [{"name": c.name, "expression": output_text(plan.query, c.expr)} for c in plan.query.select],
     }
 
 
@@ -175,8 +196,8 @@ class _TextTree:
             below = self.joins[entry.source.name]
             first, *rest = _join_lines(below)
             if join.receives(below):
-                hashed = hashed_on(self.plan, below.exchanges)
-                head = f"exchange from stage {below.stages[-1]} to stage {join.stages[0]}, hashed on {hashed}"
+                way = where_to(self.plan, below.exchanges, "hashed on")
+                head = f"exchange from stage {below.stages[-1]} to stage {join.stages[0]}, {way}"
                 branch = drawing.add(Text("\n".join([head, *kept]))).add(Text("\n".join([first, *rest])))
             else:
                 branch = drawing.add(Text("\n".join([first, *kept, *rest])))
@@ -184,13 +205,14 @@ class _TextTree:
 
     def _kept(self, entry: ShownInput) -> list[str]:
         """What the input of a join probes and keeps."""
-        lines = [f"probes {', then '.join(entry.probes)}"]
-        return lines + [line for state in entry.states for line in _state_lines(state, self.sizes)]
+        lines = [f"probes {', then '.join(entry.probes)}"] if entry.probes else []
+        return lines + [line for state in entry.states for line in _state_lines(self.plan, state, self.sizes)]
 
 
 def _join_lines(join: ShownJoin) -> list[str]:
     head = f"{join.title}{join.how} ({stages_text(join.stages)})"
-    return [head, *(f"checks {text}" for text in join.checks), *(f"then filters {text}" for text in join.filters)]
+    checks, filters = (f"checks {text}" for text in join.checks), (f"then filters {text}" for text in join.filters)
+    return [head, *checks, *filters, *join.notes]
 
 
 def _leaf_line(plan: PhysicalPlan, alias: str) -> str:
@@ -200,8 +222,8 @@ def _leaf_line(plan: PhysicalPlan, alias: str) -> str:
     return f"{name} {window_text(entry.window)}" + (f" where {filters}" if filters else "")
 
 
-def _state_lines(state: State, sizes: Sizes) -> list[str]:
-    lines = [f"state {state.name}: {', '.join(name for name, _ in state.fields)}"]
+def _state_lines(plan: PhysicalPlan, state: State, sizes: Sizes) -> list[str]:
+    lines = [f"state {state.name}: {', '.join(column_text(plan, name) for name, _ in state.fields)}"]
     if state.name in sizes:
         size = sizes[state.name]
         lines.append(f"holds {size['rows']:,} rows in {size['bytes']:,} bytes")
@@ -209,11 +231,14 @@ def _state_lines(state: State, sizes: Sizes) -> list[str]:
 
 
 def _input_json(plan: PhysicalPlan, alias: str) -> dict[str, Any]:
-    entry = plan.query.input(alias)
+    entry, reach = plan.query.input(alias), plan.query.reach_with(plan.spec.pairs)
+    kept_us = reach.kept_for_us(alias)
     return {
         "alias": alias,
         "stream": entry.stream.name,
         "window": window_text(entry.window),
+        "kept_seconds": None if kept_us is None else max(0, kept_us) / 1e6,
+        "kept": kept_text(plan.query, reach, alias),
         "filters": [expression_text(expr) for expr in entry.filters],
         "columns_read": list(plan.stream_columns(entry.stream.name)),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, nodes_json, shown_joins, state_json
+from watersmeet.draw.rings import master_of
 from watersmeet.draw.words import expression_text, key_text
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.physical import Node, PhysicalPlan
@@ -16,12 +17,12 @@ def _(stage: FragmentStage, plan: PhysicalPlan) -> tuple[ShownJoin, ...]:
 
 
 def _shown(stage: FragmentStage, plan: PhysicalPlan, node: Node) -> ShownJoin:
-    keys = _keys(plan, node)
+    keys = _keys(stage, plan, node)
     return ShownJoin(
         name=node.name,
         label=node.label,
-        kind="join",
-        how=f" on {' and '.join(keys)}",
+        kind="join" if keys else "ring",
+        how=f" on {' and '.join(keys)}" if keys else _alignment(plan, node),
         tree=node.tree,
         stages=(stage.index,),
         keys=keys,
@@ -41,7 +42,8 @@ def _(stage: FragmentStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, 
             "id": node.label,
             "name": node.name,
             "tree": node.tree,
-            "keys": list(_keys(plan, node)),
+            "keys": list(_keys(stage, plan, node)),
+            **({} if stage.keys else {"ring": True, "master": str(master_of(node).source)}),
             "predicates": list(_checks(node)),
             "filters": list(_filters(node)),
             "inputs": [
@@ -57,10 +59,17 @@ def _(stage: FragmentStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, 
     ]
 
 
-def _keys(plan: PhysicalPlan, node: Node) -> tuple[str, ...]:
-    """Each key of the join as `A.k = B.k = C.k`."""
+def _keys(stage: FragmentStage, plan: PhysicalPlan, node: Node) -> tuple[str, ...]:
+    """Each key of the join as `A.k = B.k = C.k`; none where it has segments of a master."""
+    if not stage.keys:
+        return ()
     columns = zip(*(entry.state.key_fields for entry in node.inputs), strict=True)
     return tuple(" = ".join(key_text(plan, field) for field in fields) for fields in columns)
+
+
+def _alignment(plan: PhysicalPlan, node: Node) -> str:
+    master = master_of(node)
+    return f", aligned with {master.source} in {key_text(plan, master.state.key_fields[0])}"
 
 
 def _checks(node: Node) -> tuple[str, ...]:

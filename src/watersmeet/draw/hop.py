@@ -8,7 +8,8 @@ from typing import Any
 from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, nodes_json, shown_joins, state_json
 from watersmeet.draw.looks import CHECK, FAINT, SMALL, ink, tint
 from watersmeet.draw.svg import Canvas, clean
-from watersmeet.draw.words import classes_text, expression_text
+from watersmeet.draw.words import classes_text, expression_text, visit_text
+from watersmeet.optimize.comparisons import rings_of
 from watersmeet.plan.hop import HopStage, RoutedInput, RoutedNode
 from watersmeet.plan.physical import PhysicalPlan
 
@@ -27,7 +28,7 @@ def _(stage: HopStage, plan: PhysicalPlan) -> tuple[ShownJoin, ...]:
         ShownJoin(
             name=node.name,
             label=node.label,
-            kind="routed join",
+            kind="ring" if node in rings_of(plan) else "routed join",
             how=", one stage a hop",
             tree=node.tree,
             stages=stages,
@@ -50,13 +51,14 @@ def _(stage: HopStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, Any]]
             "name": node.name,
             "tree": node.tree,
             "routed": True,
+            "ring": node in rings_of(plan),
             "predicates": list(_checks(node)),
             "filters": list(_filters(node)),
             "inputs": [
                 {
                     "source": str(entry.source),
                     "route": [
-                        {"input": str(node.inputs[other].source), "on": classes_text(plan, names)}
+                        {"input": str(node.inputs[other].source), "on": classes_text(plan, names) or "time"}
                         for other, names in entry.route
                     ],
                     "states": [state_json(state, sizes) for state in entry.states],
@@ -77,7 +79,7 @@ def _filters(node: RoutedNode) -> tuple[str, ...]:
 
 
 def _probes(plan: PhysicalPlan, node: RoutedNode, entry: RoutedInput) -> tuple[str, ...]:
-    return tuple(f"{node.inputs[other].source} on {classes_text(plan, names)}" for other, names in entry.route)
+    return tuple(visit_text(plan, str(node.inputs[other].source), names) for other, names in entry.route)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,8 @@ class ShownJoin:
     exchanges: tuple[Exchange, ...]  # where its results go, if they leave the stage and are not those of the query
     part: Part | None = None
     filters: tuple[str, ...] = ()  # of its inputs, that stand above it
+    notes: tuple[str, ...] = ()  # what else there is to say
+    streams: frozenset[str] = frozenset()  # whose rows it gets, where its states do not say
 
     @property
     def title(self) -> str:

@@ -28,8 +28,9 @@ from watersmeet.draw.looks import (
     SMALL,
 )
 from watersmeet.draw.svg import Style, clean, wrap
-from watersmeet.draw.words import filters_text, hashed_on, key_text, stages_text, window_text
+from watersmeet.draw.words import filters_text, key_text, stages_text, where_to, window_text
 from watersmeet.model.ids import OperatorName
+from watersmeet.plan.pair_windows import stay_text
 from watersmeet.plan.physical import FromInput, PhysicalPlan, State
 
 
@@ -149,7 +150,7 @@ def _sketch_lines(join: ShownJoin) -> tuple[Line, ...]:
     checks = (*(f"checks {text}" for text in join.checks), *(f"then filters {text}" for text in join.filters))
     shown = checks if len(checks) <= MOST_CHECKS else checks[: MOST_CHECKS - 1]
     lines = [Line(text if i == 0 else f"and {text}", KEY) for i, text in enumerate(join.keys)]
-    lines += [Line(text, CHECK) for text in shown]
+    lines += [Line(text, CHECK) for text in (*shown, *join.notes)]
     if len(shown) < len(checks):
         lines.append(Line(f"and {len(checks) - len(shown)} more", CHECK, tooltip="\n".join(checks)))
     return tuple(lines)
@@ -160,10 +161,10 @@ def _place_inputs(join: JoinCard, wanted: float) -> JoinCard:
     inputs = join.inputs
     steps = [before.right + GAP + entry.left for before, entry in itertools.pairwise(inputs)]
     margins = inputs[0].column / 2 + inputs[-1].column / 2 + 2 * PAD
-    more = max(0.0, wanted - sum(steps) - margins) / len(steps)
+    more = max(0.0, wanted - sum(steps) - margins) / max(1, len(steps))
     places = list(itertools.accumulate((step + more for step in steps), initial=0.0))
-    width = places[-1] + margins
-    middle = width / 2 - inputs[0].column / 2 - PAD
+    width = max(wanted, places[-1] + margins) if not steps else places[-1] + margins
+    middle = (width / 2 - inputs[0].column / 2 - PAD) if steps else 0.0
     return replace(
         join,
         offsets=tuple(place - middle for place in places),
@@ -183,10 +184,10 @@ def _sketch_input(
         below = joins[entry.source.name]
         child = _sketch_join(plan, joins, below)
         if join.receives(below):
-            exchange = f"exchange on {hashed_on(plan, below.exchanges)}"
-    probes = "" if join.part else f"probes {', '.join(map(clean, entry.probes))}"
+            exchange = f"exchange {where_to(plan, below.exchanges)}"
+    probes = "" if join.part or not entry.probes else f"probes {', '.join(map(clean, entry.probes))}"
     drums = tuple((state, ", ".join(key_text(plan, field) for field in state.key_fields)) for state in entry.states)
-    return CardInput(frozenset(entry.states[0].aliases), drums, probes, child, exchange)
+    return CardInput(join.streams or frozenset(entry.states[0].aliases), drums, probes, child, exchange)
 
 
 def _sketch_leaf(plan: PhysicalPlan, alias: str) -> LeafCard:
@@ -195,6 +196,8 @@ def _sketch_leaf(plan: PhysicalPlan, alias: str) -> LeafCard:
     if alias != entry.stream.name:
         lines.append(Line(f"stream {entry.stream.name}", SMALL))
     lines.append(Line(window_text(entry.window), SMALL))
+    if plan.spec.pairs:
+        lines.append(Line(stay_text(plan.query.reach_with(plan.spec.pairs), alias), SMALL))
     if filters := plan.filters_at(alias):
         lines.append(Line(f"where {filters_text(filters)}", CHECK))
     return LeafCard(tuple(lines), min(MOST_STREAM, max(COLUMN - 10, *(line.width + 20 for line in lines))))

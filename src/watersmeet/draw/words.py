@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 
-from watersmeet.model.expressions import Call, Expr, describe
-from watersmeet.model.quantities import UNIT_MICROSECONDS, microseconds
+from watersmeet.model.aggregates import GROUPED, GroupBy, aggregate_column, group_column
+from watersmeet.model.aligned import key_segment
+from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, PythonCall, describe
+from watersmeet.model.quantities import duration_text, microseconds
+from watersmeet.model.slices import key_copies, key_slice
 from watersmeet.model.streams import Range, Window
 from watersmeet.plan.physical import Exchange, PhysicalPlan
+from watersmeet.plan.query import Query
 
 _SIGNS = {"equal": "=", "not_equal": "<>", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
 _SIGNS |= {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "AND", "or": "OR"}
@@ -22,6 +28,8 @@ def expression_text(expr: Expr) -> str:
     >>> expression_text(Call("less", (Call("add", (v, v), v.type), Literal(3, v.type)), pa.bool_()))
     '(A.v + A.v) < 3'
     """
+    if isinstance(expr, Literal) and isinstance(expr.value, timedelta):
+        return f"INTERVAL {duration_text(microseconds(expr.value)).upper()}"
     if not isinstance(expr, Call):
         return describe(expr)
     sign = _SIGNS.get(expr.function)
@@ -44,9 +52,33 @@ def window_text(window: Window) -> str:
     """
     if not isinstance(window, Range):
         return "[UNBOUNDED]"
-    width = microseconds(window.width)
-    unit, size = next((u, s) for u, s in reversed(UNIT_MICROSECONDS.items()) if width % s == 0)
-    return f"[RANGE {counted(width // size, unit).upper()}]"
+    return f"[RANGE {duration_text(microseconds(window.width)).upper()}]"
+
+
+class _Plain(str):
+    """Text that stands for itself in an expression."""
+
+    __repr__ = str.__str__
+
+
+def output_text(query: Query, expr: Expr) -> str:
+    """What a column of the results is."""
+    return expression_text(expr) if query.group_by is None else grouped_text(query.group_by, expr)
+
+
+def grouped_text(group_by: GroupBy, expr: Expr) -> str:
+    """An expression over groups, with what its columns stand for."""
+    names = {group_column(place, entry): entry for place, entry in enumerate(group_by.groups)}
+    texts = {aggregate_column(place, entry): entry.text for place, entry in enumerate(group_by.aggregates)}
+
+    def spelled(part: Expr) -> Expr:
+        if isinstance(part, Column) and part.alias == GROUPED:
+            return names.get(part) or Literal(_Plain(texts.get(part, part.name)), part.type)
+        if isinstance(part, Call | PythonCall):
+            return replace(part, args=tuple(map(spelled, part.args)))
+        return replace(part, arg=spelled(part.arg)) if isinstance(part, Cast) else part
+
+    return expression_text(spelled(expr))
 
 
 def filters_text(filters: Sequence[Expr]) -> str:
@@ -54,6 +86,29 @@ def filters_text(filters: Sequence[Expr]) -> str:
     if len(filters) > 1:
         return " AND ".join(map(_operand, filters))
     return "".join(map(expression_text, filters))
+
+
+def slices_text(width_us: int) -> str:
+    """Slices of event time by their width.
+
+    >>> slices_text(39062), slices_text(1_000_000)
+    ('slices of 39.062 ms', 'slices of 1000 ms')
+    """
+    return f"slices of {width_us / 1000:g} ms"
+
+
+def segments_text(segment_us: int) -> str:
+    """Segments of a master's event time by their length.
+
+    >>> segments_text(10_000_000)
+    'segments of 10 s'
+    """
+    return f"segments of {segment_us / 1e6:g} s"
+
+
+def visit_text(plan: PhysicalPlan, name: str, classes: tuple[str, ...]) -> str:
+    """What rows visit, and on which equalities; without any, by time."""
+    return f"{name} on {classes_text(plan, classes)}" if classes else f"all of {name} in time"
 
 
 def classes_text(plan: PhysicalPlan, names: tuple[str, ...]) -> str:
@@ -64,15 +119,37 @@ def classes_text(plan: PhysicalPlan, names: tuple[str, ...]) -> str:
 
 def key_text(plan: PhysicalPlan, field: str) -> str:
     """A key column as the user wrote it: `A.#k0` stands for an expression of the query."""
-    alias = field.partition(".")[0]
+    if (width_us := key_slice((field,))) is not None:
+        copies = key_copies((field,))
+        return slices_text(width_us) + (f", {copies} copies" if copies > 1 else "")
+    if (segment_us := key_segment((field,))) is not None:
+        return segments_text(segment_us)
+    alias, _, name = field.partition(".")
+    if alias == GROUPED and name.isdigit() and plan.query.group_by is not None:
+        return expression_text(plan.query.group_by.groups[int(name)])
     keys = (key for key in plan.query.keys if alias in key.aliases)
     term = next((k.term(alias) for k in keys if plan.query.key_column(k, alias).field_name == field), None)
     return field if term is None else expression_text(term)
 
 
-def hashed_on(plan: PhysicalPlan, exchanges: tuple[Exchange, ...]) -> str:
-    """The columns that rows are hashed on where they go, as the user wrote them."""
-    return " and on ".join(", ".join(key_text(plan, field) for field in exchange.key_fields) for exchange in exchanges)
+def column_text(plan: PhysicalPlan, field: str) -> str:
+    """A column of a state as the user wrote it: `A.#p12ab34cd` stands for what was prepared of a row."""
+    prepared = (each for each in plan.query.prepared if each.column.field_name == field)
+    return next(map(describe, prepared), field)
+
+
+def where_to(plan: PhysicalPlan, exchanges: tuple[Exchange, ...], on: str = "on") -> str:
+    """By what rows go on: `on` the columns that they are hashed on, as the user wrote them, or by time."""
+    ways = [_way(plan, exchange, "on" if place else on) for place, exchange in enumerate(exchanges)]
+    return " and ".join(dict.fromkeys(ways))
+
+
+def _way(plan: PhysicalPlan, exchange: Exchange, on: str) -> str:
+    if exchange.reach is not None:
+        return "to all slots in reach"
+    key = ", ".join(key_text(plan, field) for field in exchange.key_fields) or "nothing"
+    by_time = key_slice(exchange.key_fields) or key_segment(exchange.key_fields)
+    return f"{on} {key}" if by_time is None else f"in {key}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -12,7 +12,7 @@ Floating-point numbers are compared as in Spark: NaN equals NaN and is larger th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -20,9 +20,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.errors import InputError, QueryError, WatersmeetError, user_function_error
+from watersmeet.errors import InputError
 from watersmeet.kernel.casting import Value, cast
-from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, PythonCall, describe
+from watersmeet.kernel.python_calls import prepared_array, verdicts
+from watersmeet.model.expressions import (
+    Call,
+    Cast,
+    Column,
+    Expr,
+    Literal,
+    PrepareCall,
+    Prepared,
+    PythonCall,
+    columns_of,
+    describe,
+)
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -37,24 +49,13 @@ def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
     return _as_array(_compute_or_explain(expr, batch), batch.num_rows)
 
 
-def matches(predicates: Sequence[Expr], batch: pa.RecordBatch) -> Mask | None:
-    """Which rows of `batch` satisfy all `predicates`; NULL does not satisfy. None when there are no predicates."""
-    if not predicates:
-        return None
-    mask = np.ones(batch.num_rows, dtype=np.bool_)
-    for predicate in predicates:
-        mask &= satisfied(predicate, batch)
-        if not mask.any():
-            break
-    return mask
-
-
 def satisfied(predicate: Expr, batch: pa.RecordBatch) -> Mask:
     """Which rows of `batch` satisfy a predicate; NULL does not."""
     value = _compute_or_explain(predicate, batch)
     if isinstance(value, pa.Scalar):
         return np.full(batch.num_rows, value.as_py() is True)
-    mask: Mask = value.fill_null(False).to_numpy(zero_copy_only=False)
+    known = value.fill_null(False) if value.null_count else value
+    mask: Mask = known.to_numpy(zero_copy_only=False)
     return mask
 
 
@@ -96,34 +97,18 @@ def _compute(expr: Expr, batch: pa.RecordBatch) -> Value:
             args = [_compute(arg, batch) for arg in expr.args]
             return cast(FUNCTIONS[expr.function](*args), expr.type)
         case PythonCall():
-            return _call_python(expr, [evaluate(arg, batch) for arg in expr.args], batch.num_rows)
+            return verdicts(expr, [evaluate(arg, batch) for arg in expr.args], batch.num_rows)
+        case PrepareCall():
+            return _prepare(expr, batch)
+        case Prepared():
+            return batch.column(expr.column.field_name)
 
 
-def _call_python(expr: PythonCall, args: list[pa.Array], rows: int) -> pa.Array:
-    try:
-        result = expr.function(*args)
-    except (WatersmeetError, MemoryError):
-        raise
-    except Exception as error:
-        raise user_function_error(error, f'registered function "{expr.name}"') from error
-    if isinstance(result, np.ndarray) and result.dtype == np.bool_ and result.ndim == 1:
-        result = pa.array(result)
-    if isinstance(result, pa.ChunkedArray):
-        result = pa.concat_arrays(result.chunks) if result.num_chunks else pa.array([], result.type)
-    if not isinstance(result, pa.Array):
-        given = (
-            f"{type(result).__name__} of {result.dtype}" if isinstance(result, np.ndarray) else type(result).__name__
-        )
-    elif not pa.types.is_boolean(result.type):
-        given = f"an Arrow array of {result.type}"
-    elif len(result) != rows:
-        given = f"{len(result)} values for {rows} rows"
-    else:
-        return result
-    raise QueryError(
-        f'registered function "{expr.name}" gave no boolean array',
-        detail=f"It gave {given}; it must give an Arrow or numpy array of booleans, one for each row.",
-    )
+def _prepare(expr: PrepareCall, batch: pa.RecordBatch) -> pa.Array:
+    if batch.num_rows and not any(columns_of(expr)):  # the same for all rows
+        value = prepared_array(expr, evaluate(expr.arg, batch.slice(0, 1)))
+        return value.take(pa.array(np.zeros(batch.num_rows, dtype=np.int64)))
+    return prepared_array(expr, evaluate(expr.arg, batch))
 
 
 def _as_array(value: Value, rows: int) -> pa.Array:
@@ -237,6 +222,12 @@ def _rlike(value: Value, pattern: Value) -> Value:
     return pc.match_substring_regex(value, pattern.as_py())
 
 
+def _abs(value: Value) -> Value:
+    if pa.types.is_duration(value.type):  # which Arrow has no kernel for
+        return pc.abs_checked(value.cast(pa.int64())).cast(value.type)
+    return pc.abs_checked(value)
+
+
 def _round(value: Value, digits: Value) -> Value:
     if not digits.is_valid:
         return pa.scalar(None, value.type)
@@ -329,7 +320,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "nullif": _nullif,
     "least": _best(_less),
     "greatest": _best(lambda left, right: _less(right, left)),
-    "abs": pc.abs_checked,
+    "abs": _abs,
     "round": _round,
     "floor": _to_whole(pc.floor),
     "ceil": _to_whole(pc.ceil),

@@ -25,6 +25,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
+_NULL = np.uint64(0x6A09E667F3BCC909)
+
 # Bytes of text that are hashed at once.
 TEXT_AT_ONCE = 4 << 20
 
@@ -56,6 +58,34 @@ def hash_keys(columns: Sequence[pa.Array]) -> UInt64Array:
         for column in rest:
             result = mix(result * _MIX_1 + _hash_column(column))
     return result
+
+
+def hash_groups(columns: Sequence[pa.Array], rows: int) -> UInt64Array:
+    """The hash of each of so many rows by the columns that they are grouped by. NULL is a value, equal to itself.
+
+    Numbers with a point must have one NaN and one zero.
+
+    >>> hash_groups([pa.array([1, None, None])], 3)[1:]
+    array([5833679380957638813, 5833679380957638813], dtype=uint64)
+    """
+    result = np.zeros(rows, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for column in columns:
+            values = _hash_column(_as_key(column))
+            if column.null_count:
+                values = np.where(column.is_valid().to_numpy(zero_copy_only=False), values, _NULL)
+            result = mix(result * _MIX_1 + values)
+    return result
+
+
+def _as_key(column: pa.Array) -> pa.Array:
+    """A column of a type that can be grouped by and is no key of joins, as one of a type that is."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return column.cast(pa.float64()).view(pa.int64())
+    if pa.types.is_decimal256(kind):
+        return column.cast(pa.string())
+    return column
 
 
 def _hash_column(column: pa.Array) -> UInt64Array:

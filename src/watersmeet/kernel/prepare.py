@@ -20,16 +20,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from watersmeet.errors import UserError
+from watersmeet.kernel.aggregate import partial_rows
+from watersmeet.kernel.copying import copies_in_reach
 from watersmeet.kernel.dealing import send_share
 from watersmeet.kernel.evaluate import evaluate, satisfied
-from watersmeet.kernel.hashing import hash_keys, integers
+from watersmeet.kernel.hashing import UInt64Array, hash_keys, integers
 from watersmeet.kernel.look_ahead import HashFilter
-from watersmeet.kernel.rows import Int64Array, concat, hashes, rows_between, sort_by_hash, take
+from watersmeet.kernel.rows import Int64Array, concat, hashes, int_column, rows_between, sort_by_hash, take
 from watersmeet.kernel.tally import FilterTally
+from watersmeet.model.aligned import key_segment, segment_hashes
+from watersmeet.model.coverage import copy_places
 from watersmeet.model.expressions import Expr
 from watersmeet.model.routing import Groups, Routing, subtract_ranges
+from watersmeet.model.slices import SliceReach, key_copies, key_slice, place_times
 from watersmeet.model.spread import Share
-from watersmeet.plan.physical import HASH_FIELD, LeafPort, time_field
+from watersmeet.plan.physical import HASH_FIELD, Fields, LeafPort, is_time_field, time_field
 
 # Of a slot, that go as they are. Each is a run of its own to whoever merges them, and groups that were moved are
 # scattered: with 100 of them a batch of a hundred rows took a third longer.
@@ -92,7 +97,18 @@ def _apart(batch: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> pa.RecordBat
 
 def prepare(split: SplitRows, leaf: LeafPort, tally: FilterTally | None = None) -> pa.RecordBatch:
     """The rows of `leaf`'s port, sorted by hash. `tally` is told what filters did."""
-    tally = tally or FilterTally()
+    return of_port(entering(split, leaf, tally or FilterTally()), leaf)
+
+
+def of_port(rows: pa.RecordBatch, leaf: LeafPort) -> pa.RecordBatch:
+    """Rows that have entered, as those of a port of their input: sorted by hash, or made into partial aggregates."""
+    if leaf.state.partials is not None:
+        return partial_rows(rows, leaf.state.partials)
+    return keyed(rows, leaf.state.key_fields, leaf.state.fields, copied=leaf.state.copied)
+
+
+def entering(split: SplitRows, leaf: LeafPort, tally: FilterTally) -> pa.RecordBatch:
+    """The rows that pass the filters of an input, with what is computed of them: the same for all of its ports."""
     batch = split.rows.rename_columns([f"{leaf.alias}.{name}" for name in split.rows.schema.names])
     names, arrays = list(batch.schema.names), list(batch.columns)
     names.append(time_field(leaf.alias))
@@ -106,7 +122,7 @@ def prepare(split: SplitRows, leaf: LeafPort, tally: FilterTally | None = None) 
             raise
         raised = tuple(each.expr for each in leaf.raised)
         computed = _with_computed(_filtered(batch, leaf.alias, raised, tally), leaf)
-    return keyed(computed, leaf.state.key_fields, leaf.state.fields)
+    return computed
 
 
 def _filtered(batch: pa.RecordBatch, alias: str, filters: tuple[Expr, ...], tally: FilterTally) -> pa.RecordBatch:
@@ -128,13 +144,26 @@ def _with_computed(batch: pa.RecordBatch, leaf: LeafPort) -> pa.RecordBatch:
 def keyed(
     batch: pa.RecordBatch,
     key_fields: tuple[str, ...],
-    fields: tuple[tuple[str, pa.DataType], ...],
+    fields: Fields,
     ahead: HashFilter | None = None,
+    copied: SliceReach | None = None,
 ) -> pa.RecordBatch:
     """`fields` of the rows whose key has no NULL, with the hash of the key in front, sorted by it.
 
-    Rows whose hash is not `ahead` are left out.
+    Rows whose hash is not `ahead` are left out. Rows that are `copied` come once for each segment in reach, and those
+    in slices as often as the key says.
     """
+    if copied is not None:
+        row, places = copies_in_reach(batch, copied)
+        return _placed(take(batch, row), places, fields)
+    if (width_us := key_slice(key_fields)) is not None:
+        places = place_times(_latest(batch, fields), width_us)
+        if (copies := key_copies(key_fields)) > 1:
+            row, places = copy_places(places, copies)
+            batch = take(batch, row)
+        return _placed(batch, places, fields)
+    if (segment_us := key_segment(key_fields)) is not None:
+        return _placed(batch, segment_hashes(_latest(batch, fields) // segment_us), fields)
     keys = [batch.column(name) for name in key_fields]
     if any(key.null_count for key in keys):
         valid = np.ones(batch.num_rows, dtype=bool)
@@ -151,6 +180,19 @@ def keyed(
     if ahead is not None:
         hashed = take(hashed, np.flatnonzero(ahead.may_hold(values)))
     return sort_by_hash(hashed)
+
+
+def _latest(batch: pa.RecordBatch, fields: Fields) -> Int64Array:
+    """The latest time in each row."""
+    times = (int_column(batch, name) for name, _ in fields if is_time_field(name))
+    return functools.reduce(np.maximum, times)
+
+
+def _placed(batch: pa.RecordBatch, places: UInt64Array, fields: Fields) -> pa.RecordBatch:
+    """The same with rows at these places, by their times."""
+    columns = [batch.column(name) for name, _ in fields]
+    schema = pa.schema([(HASH_FIELD, pa.uint64()), *fields])
+    return sort_by_hash(pa.RecordBatch.from_arrays([pa.array(places), *columns], schema=schema))
 
 
 def cut(

@@ -23,7 +23,8 @@ by working through the new rows one stretch of the hash after the other.
 
 Filters that stand above the join are put to whole combinations, after everything else: each row that is in one is
 looked at once in a step, however many combinations it is in. A row that fails is in no result, wherever its filter
-stands. So where a predicate cannot be computed, the filters that rows have still to pass come first.
+stands. So where a predicate cannot be computed, the filters that rows have still to pass come first, and so do the
+other predicates that are due (`kernel/predicates.py`).
 
 `#h` collisions: hashes only nominate candidates. Unless the plan says that the hash is exact, the real keys of every
 candidate are compared.
@@ -31,7 +32,6 @@ candidate are compared.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -39,25 +39,26 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from watersmeet.errors import UserError
-from watersmeet.kernel.evaluate import matches, satisfied
+from watersmeet.kernel.combine import (
+    CHUNK_ROWS,
+    Bench,
+    Partial,
+    Verdicts,
+    all_meet_in_time,
+    chunks,
+    join_rows,
+    passing,
+    stretches,
+)
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import BoolArray, Indexed
 from watersmeet.kernel.probe import expand, number_distinct
-from watersmeet.kernel.rows import Int64Array, gather, hashes, narrow, take
-from watersmeet.kernel.tally import FilterTally, Tally
-from watersmeet.kernel.widths import widths
+from watersmeet.kernel.rows import Int64Array, gather, hashes, take
+from watersmeet.kernel.tally import Tally
 from watersmeet.kernel.window import LONG_AGO, NEVER, Lifetimes, lifetimes
-from watersmeet.model.expressions import Expr, columns_of
-from watersmeet.plan.physical import HASH_FIELD, Node, RaisedFilter
+from watersmeet.plan.physical import Node
 
-# Candidates expanded at once: bounds the memory that a hot key takes, and is large enough to hide the cost of a call.
-CHUNK_ROWS = 262_144
-# Text copied at once, unless one combination alone has more. Far below the 2 GiB that an Arrow array can hold, and no
-# less than what a full chunk has where texts take 256 bytes.
-CHUNK_BYTES = 64 << 20
 # Rows gathered to be combined, unless one hash alone has more.
 BENCH_BYTES = 32 << 20
 
@@ -135,14 +136,14 @@ def _step(
     names = [name for name, _ in node.out_fields]
     for some in search.pieces(alive, new):
         benches = [search.bench(node, j, new[j], some, oldest[j]) for j in range(len(new))]
-        if _all_meet_in_time(benches):
+        if all_meet_in_time(benches):
             benches = [replace(bench, lifetimes=None) for bench in benches]
-        filters = [_Verdicts(entry, benches, tally.filters) for entry in node.filters]
+        filters = [Verdicts(entry, benches, tally.filters) for entry in node.filters]
         for i, which in ways:
-            start = _Partial.of_origin(benches[i], i)
+            start = benches[i].new_rows(i)
             for whole in _extend(node, benches, start, which, node.orders[i], chunk_rows, tally):
-                passing = _passing(whole, filters)
-                for piece in passing.pieces(benches, names) if len(passing.key) else ():
+                whole = passing(whole, filters)
+                for piece in whole.pieces(benches, names) if len(whole.key) else ():
                     yield piece.output(node, benches, search.distinct)
 
 
@@ -157,13 +158,6 @@ def _oldest(node: Node, new: Sequence[pa.RecordBatch]) -> list[int]:
             first = int(life.newest.min())
             least = [min(limit, first) if j != i else limit for j, limit in enumerate(least)]
     return least
-
-
-def _all_meet_in_time(benches: Sequence[_Bench]) -> bool:
-    """Whether no combination of rows on the benches can fail its windows."""
-    lives = [bench.lifetimes for bench in benches if bench.rows.num_rows]
-    newest = max((int(life.newest.max()) for life in lives if life is not None), default=LONG_AGO)
-    return all(life is None or newest < int(life.expiry.min()) for life in lives)
 
 
 class _Search:
@@ -232,7 +226,7 @@ class _Search:
             sizes += counts * _row_bytes(batch)
         for numbers, count, row in found:
             sizes[numbers] += count * row
-        for low, high in _chunks(sizes * alive, BENCH_BYTES):
+        for low, high in chunks(sizes * alive, BENCH_BYTES):
             some = np.zeros(len(alive), dtype=bool)
             some[low:high] = alive[low:high]
             if some.any():
@@ -285,33 +279,24 @@ def _row_bytes(rows: pa.RecordBatch) -> int:
 
 
 @dataclass(frozen=True)
-class _Bench:
-    """The rows of one input that take part: `rows[:old_rows]` were kept, the rest are new; `key` numbers their hash."""
+class _Bench(Bench):
+    """Of these rows `rows[:old_rows]` were kept, the rest are new; `key` numbers their hash."""
 
-    rows: pa.RecordBatch
     key: Int64Array
     old_rows: int
     order: Int64Array  # row numbers sorted by key, old rows first within a key
     old_count: Int64Array  # by key
     count: Int64Array  # by key, old and new
-    key_fields: tuple[str, ...]
-    lifetimes: Lifetimes | None
 
     @cached_property
     def start(self) -> Int64Array:
         """For each key, where its rows begin in `order`."""
         return np.cumsum(self.count) - self.count
 
-    @cached_property
-    def widths(self) -> dict[str, Int64Array]:
-        """For each column of variable width, the bytes of each row."""
-        found = {name: widths(self.rows.column(name)) for name in self.rows.schema.names}
-        return {name: each for name, each in found.items() if each is not None and len(each)}
-
-    @cached_property
-    def widest(self) -> dict[str, int]:
-        """For each column of variable width, the bytes of the row with most."""
-        return {name: int(each.max()) for name, each in self.widths.items()}
+    def new_rows(self, i: int) -> Partial:
+        """The new rows, as those of input i."""
+        own = np.arange(self.old_rows, self.rows.num_rows)
+        return Partial.of_rows(self, i, own, self.key[own])
 
     def runs(self, which: _Which, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
         """For each of `keys`, where the wanted rows begin in `order`, and how many there are."""
@@ -323,72 +308,15 @@ class _Bench:
         return self.start[keys], self.count[keys]
 
 
-@dataclass(frozen=True)
-class _Partial:
-    """Combinations of rows of some inputs: for each input its row numbers, and the number of their common hash."""
-
-    key: Int64Array
-    rows: dict[int, Int64Array]
-    lifetimes: Lifetimes | None
-
-    @classmethod
-    def of_origin(cls, bench: _Bench, i: int) -> _Partial:
-        own = np.arange(bench.old_rows, bench.rows.num_rows)
-        life = bench.lifetimes
-        if life is None:
-            return cls(bench.key[own], {i: own}, None)
-        own = own[life.newest[own] < life.expiry[own]]
-        return cls(bench.key[own], {i: own}, Lifetimes(life.newest[own], life.expiry[own]))
-
-    def filter(self, keep: Int64Array | slice) -> _Partial:
-        life = self.lifetimes
-        return _Partial(
-            self.key[keep],
-            {j: rows[keep] for j, rows in self.rows.items()},
-            None if life is None else Lifetimes(life.newest[keep], life.expiry[keep]),
-        )
-
-    def pieces(self, benches: Sequence[_Bench], names: Sequence[str]) -> Iterator[_Partial]:
-        """These combinations, in stretches whose named columns can be copied at once."""
-        texts = [(j, name) for j in self.rows for name in benches[j].widest if name in names]
-        if len(self.key) * sum(benches[j].widest[name] for j, name in texts) <= CHUNK_BYTES:
-            yield self
-            return
-        sizes = sum(benches[j].widths[name][self.rows[j]] for j, name in texts)
-        assert isinstance(sizes, np.ndarray)
-        for low, high in _chunks(sizes, CHUNK_BYTES):
-            yield self.filter(slice(low, high))
-
-    def columns(self, benches: Sequence[_Bench], names: Sequence[str]) -> pa.RecordBatch:
-        """The named columns of these combinations, which are one of the `pieces`."""
-        arrays = []
-        for name in names:
-            j = next(j for j in self.rows if name in benches[j].rows.schema.names)
-            arrays.append(narrow(benches[j].rows.column(name).take(pa.array(self.rows[j]))))
-        return pa.RecordBatch.from_arrays(arrays, names=list(names))
-
-    def output(self, node: Node, benches: Sequence[_Bench], distinct: UInt64Array) -> pa.RecordBatch:
-        names = [name for name, _ in node.out_fields if name != node.lineage]
-        body = self.columns(benches, names)
-        hashed = distinct[self.key]
-        arrays = dict(zip(names, body.columns, strict=True))
-        if node.lineage is not None:
-            arrays[node.lineage] = pa.array((hashed >> np.uint64(48)).astype(np.uint16))
-        ordered = [arrays[name] for name, _ in node.out_fields]
-        return pa.RecordBatch.from_arrays(
-            [pa.array(hashed), *ordered], names=[HASH_FIELD, *(name for name, _ in node.out_fields)]
-        )
-
-
 def _extend(
     node: Node,
     benches: Sequence[_Bench],
-    partial: _Partial,
+    partial: Partial,
     which: Mapping[int, _Which],
     hops: Sequence[int],
     chunk_rows: int,
     tally: Tally,
-) -> Iterator[_Partial]:
+) -> Iterator[Partial]:
     """Every way to complete `partial` with rows of the inputs `hops`, in chunks."""
     if not len(partial.key):
         return
@@ -398,135 +326,7 @@ def _extend(
     j, *rest = hops
     bench = benches[j]
     starts, counts = bench.runs(which[j], partial.key)
-    for low, begins, sizes in _stretches(starts, counts, chunk_rows):
+    for low, begins, sizes in stretches(starts, counts, chunk_rows):
         part, row = expand(begins, sizes)
-        wider = _join(node, benches, partial, part + low, j, bench.order[row], tally)
+        wider = join_rows(node, benches, partial, part + low, j, bench.order[row], tally)
         yield from _extend(node, benches, wider, which, rest, chunk_rows, tally)
-
-
-def _stretches(starts: Int64Array, counts: Int64Array, chunk_rows: int) -> Iterator[tuple[int, Int64Array, Int64Array]]:
-    """Runs of rows, or part of a run, to be expanded at once: the number of the first, and their starts and counts."""
-    for low, high in _chunks(counts, chunk_rows):
-        begins, sizes = starts[low:high], counts[low:high]
-        if high - low > 1 or sizes[0] <= chunk_rows:
-            yield low, begins, sizes
-            continue
-        for done in range(0, int(sizes[0]), chunk_rows):
-            yield low, begins + done, np.minimum(sizes - done, chunk_rows)
-
-
-def _chunks(counts: Int64Array, chunk_rows: int) -> Iterator[tuple[int, int]]:
-    """Stretches of `counts` whose sums stay near `chunk_rows`; a single larger count gets a stretch of its own."""
-    ends = np.cumsum(counts)
-    low = 0
-    while low < len(counts):
-        before = int(ends[low - 1]) if low else 0
-        high = max(low + 1, int(np.searchsorted(ends, before + chunk_rows, side="right")))
-        yield low, high
-        low = high
-
-
-def _join(
-    node: Node, benches: Sequence[_Bench], partial: _Partial, part: Int64Array, j: int, rows: Int64Array, tally: Tally
-) -> _Partial:
-    """`partial[part]` combined with `rows` of input j, less what fails a key, window or predicate check."""
-    life = partial.lifetimes
-    other = benches[j].lifetimes
-    if life is not None and other is not None:
-        newest = np.maximum(life.newest[part], other.newest[rows])
-        expiry = np.minimum(life.expiry[part], other.expiry[rows])
-        keep = np.flatnonzero(newest < expiry)
-        if len(keep) < len(part):
-            part, rows, newest, expiry = part[keep], rows[keep], newest[keep], expiry[keep]
-        life = Lifetimes(newest, expiry)
-    wider = _Partial(partial.key[part], {**{i: numbers[part] for i, numbers in partial.rows.items()}, j: rows}, life)
-    if not node.exact_hash:
-        wider = _compare_keys(wider, benches, j)
-    for reads, predicates in _due(node, j, frozenset(wider.rows)).items():
-        if not len(wider.key):
-            break
-        try:
-            mask = _checked(predicates, benches, wider)
-        except UserError:
-            awaited = [_Verdicts(entry, benches, tally.filters) for entry in node.awaited if entry.input in wider.rows]
-            if not awaited:
-                raise
-            wider = _passing(wider, awaited)
-            mask = _checked(predicates, benches, wider)
-        keep = np.flatnonzero(mask)
-        tally.check(reads, len(mask), len(keep))
-        if len(keep) < len(mask):
-            wider = wider.filter(keep)
-    return wider
-
-
-def _checked(predicates: Sequence[Expr], benches: Sequence[_Bench], partial: _Partial) -> BoolArray:
-    """Which of these combinations satisfy the predicates."""
-    names = list(dict.fromkeys(column.field_name for expr in predicates for column in columns_of(expr)))
-    masks = [matches(predicates, piece.columns(benches, names)) for piece in partial.pieces(benches, names)]
-    return np.concatenate([each for each in masks if each is not None])
-
-
-class _Verdicts:
-    """What a filter that stands above a join says of the rows on a bench.
-
-    It is asked of each row once, and not of those that have passed it before they were kept.
-    """
-
-    def __init__(self, entry: RaisedFilter, benches: Sequence[_Bench], tally: FilterTally) -> None:
-        self.entry = entry
-        self.benches = benches
-        self.tally = tally
-        passed = benches[entry.input].rows.column(entry.passed.field_name)
-        self.known = np.array(passed.to_numpy(zero_copy_only=False), dtype=bool)
-        self.satisfied = self.known.copy()
-
-    def of(self, rows: Int64Array) -> BoolArray:
-        """For each of `rows`, which may come up more than once, whether it passes."""
-        wanted = np.zeros(len(self.known), dtype=bool)
-        wanted[rows] = True
-        asked = np.flatnonzero(wanted & ~self.known)
-        if len(asked):
-            self.satisfied[asked] = np.concatenate(list(self._ask(asked)))
-            self.known[asked] = True
-        result: BoolArray = self.satisfied[rows]
-        return result
-
-    def _ask(self, rows: Int64Array) -> Iterator[BoolArray]:
-        expr, alias = self.entry.expr, self.entry.passed.alias
-        names = [column.field_name for column in self.entry.columns]  # one at least, also for a filter that reads none
-        for piece in _Partial(rows, {self.entry.input: rows}, None).pieces(self.benches, names):
-            yield self.tally.ask(alias, expr, functools.partial(satisfied, expr, piece.columns(self.benches, names)))
-
-
-def _passing(partial: _Partial, filters: Sequence[_Verdicts]) -> _Partial:
-    """The combinations whose rows pass all these filters."""
-    for each in filters:
-        mask = each.of(partial.rows[each.entry.input])
-        if not mask.all():
-            partial = partial.filter(np.flatnonzero(mask))
-    return partial
-
-
-def _due(node: Node, j: int, bound: frozenset[int]) -> dict[frozenset[int], list[Expr]]:
-    """The predicates that can be checked now that input j has come to those that are bound, by what they read."""
-    due: dict[frozenset[int], list[Expr]] = {}
-    for reads, expr in node.predicates:
-        if j in reads and reads <= bound:
-            due.setdefault(reads, []).append(expr)
-    return due
-
-
-def _compare_keys(partial: _Partial, benches: Sequence[_Bench], j: int) -> _Partial:
-    """Drop combinations whose row of input j has the same hash as the others but another key."""
-    i = next(iter(partial.rows))
-    pairs = list(zip(benches[i].key_fields, benches[j].key_fields, strict=True))
-    parts: list[np.ndarray[tuple[int], np.dtype[np.bool_]]] = []
-    for piece in partial.pieces(benches, [name for pair in pairs for name in pair]):
-        same = np.ones(len(piece.key), dtype=bool)
-        for pair in pairs:
-            left, right = piece.columns(benches, pair).columns
-            same &= pc.equal(left, right).to_numpy(zero_copy_only=False)
-        parts.append(same)
-    keep = np.concatenate(parts)
-    return partial if keep.all() else partial.filter(np.flatnonzero(keep))

@@ -12,16 +12,22 @@ from watersmeet.kernel.rows import Int64Array
 
 
 def widths(column: pa.Array) -> Int64Array | None:
-    """The bytes of text, or of list entries, of each row; None where all rows take the same.
+    """The bytes of text, or of list entries, of each row; None for single values of one width.
 
     >>> widths(pa.array(["ab", None, "c"])), widths(pa.array([1, 2]))
     (array([2, 0, 1]), None)
+    >>> widths(pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)))
+    array([8, 8])
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return widths(column.storage)
     if _is_text(kind):
         return np.diff(_offsets(column))
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and (each := _fixed_width(kind.value_type)):
+        return np.diff(_offsets(column)) * each
+    if pa.types.is_fixed_size_list(kind) and (each := _fixed_width(kind.value_type)):
+        return np.full(len(column), kind.list_size * each, dtype=np.int64)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
         entries = column.values if not pa.types.is_map(kind) else _entries(column)
         return np.diff(_up_to(entries)[_offsets(column)])
@@ -34,6 +40,11 @@ def widths(column: pa.Array) -> Int64Array | None:
     if pa.types.is_nested(kind):  # views of lists share their entries: take them all to be as wide as the average
         return np.full(len(column), -(-column.nbytes // max(1, len(column))), dtype=np.int64)
     return None
+
+
+def _fixed_width(kind: pa.DataType) -> int:
+    """The bytes of a value; 0 where values differ."""
+    return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else 0
 
 
 def _is_text(kind: pa.DataType) -> bool:

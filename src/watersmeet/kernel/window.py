@@ -4,20 +4,42 @@ For a row over inputs i, with event times ts_i and window widths w_i: `newest` i
 E = min (ts_i + w_i). A combination satisfies all windows exactly when T < E. Both combine over parts by max and min, so
 a join checks a window with one comparison for each candidate, and a row with T >= E may be dropped early: adding rows
 only raises T and lowers E.
+
+How long a row is needed is another matter where there are windows for pairs (`model/pair_windows.py`), which are
+checked as predicates: `expiry` is by the widths that a state says its rows stay for. With `[RANGE]` alone both are one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.rows import Int64Array, int_column
-from watersmeet.plan.physical import State
 
 NEVER = np.iinfo(np.int64).max
 LONG_AGO = np.iinfo(np.int64).min
+
+Windows = Sequence[tuple[str, int]]  # the field of an event time, and the width of its window in microseconds
+
+
+class Timed(Protocol):
+    """What is known of the times in rows: the columns that hold them, and the windows of some of these."""
+
+    @property
+    def time_fields(self) -> tuple[str, ...]: ...
+    @property
+    def windows(self) -> tuple[tuple[str, int], ...]: ...
+
+
+class Staying(Protocol):
+    """What is known of how long rows are needed: so long after the times in these columns."""
+
+    @property
+    def stays(self) -> tuple[tuple[str, int], ...]: ...
 
 
 @dataclass(frozen=True)
@@ -26,27 +48,42 @@ class Lifetimes:
     expiry: Int64Array
 
 
-def lifetimes(batch: pa.RecordBatch, state: State) -> Lifetimes | None:
+def lifetimes(batch: pa.RecordBatch, state: Timed) -> Lifetimes | None:
     """T and E of each row; None when no window of the query needs them."""
     fields = state.time_fields
-    if not fields:
-        return None
+    return lifetimes_by(batch, fields, state.windows) if fields else None
+
+
+def lifetimes_by(batch: pa.RecordBatch, fields: Sequence[str], windows: Windows) -> Lifetimes:
+    """T and E of each row, by these event times and windows."""
     newest = int_column(batch, fields[0])
     for field in fields[1:]:
         newest = np.maximum(newest, int_column(batch, field))
     # `NEVER` is no time: a row of the last microsecond counts as of the one before, or T < NEVER would fail for it.
-    return Lifetimes(np.minimum(newest, NEVER - 1), expiry(batch, state))
+    return Lifetimes(np.minimum(newest, NEVER - 1), ends(batch, windows))
 
 
-def expiry(batch: pa.RecordBatch, state: State) -> Int64Array:
-    """E of each row: from then on no combination with it is valid. `NEVER` where nothing limits it."""
+def expiry(batch: pa.RecordBatch, state: Staying) -> Int64Array:
+    """From when on each row is not needed any more, by who needs it longest. `NEVER` where nothing limits it."""
+    return ends(batch, state.stays)
+
+
+def ends(batch: pa.RecordBatch, widths: Iterable[tuple[str, int]]) -> Int64Array:
+    """The least time of each row, of those in the named columns, with their widths. `NEVER` where there are none."""
     result = np.full(batch.num_rows, NEVER, dtype=np.int64)
-    for field, width in state.windows:
-        ends = int_column(batch, field)
-        left = width
-        while left > 0:  # saturate: a window may reach past the end of 64-bit time, and may itself be longer than 2**63
-            step = min(left, NEVER)
-            ends = np.where(ends > NEVER - step, NEVER, ends + step)
-            left -= step
-        np.minimum(result, ends, out=result)
+    for field, width in widths:
+        np.minimum(result, _moved(int_column(batch, field), width), out=result)
     return result
+
+
+def _moved(times: Int64Array, width: int) -> Int64Array:
+    """Times with a width added, which may be longer than 2**63 and less than 0; they stop at either end of time."""
+    while width > 0:
+        step = min(width, NEVER)
+        times = np.where(times > NEVER - step, NEVER, times + step)
+        width -= step
+    while width < 0:
+        step = max(width, -NEVER)
+        times = np.where(times < LONG_AGO - step, LONG_AGO, times + step)
+        width -= step
+    return times

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -19,22 +20,23 @@ from sqlglot import TokenType, exp
 
 from watersmeet.errors import Span, did_you_mean
 from watersmeet.lang import dialect
-from watersmeet.lang.conjuncts import SortedConjuncts, connected_inputs, sort_conjuncts
+from watersmeet.lang.aggregates import bind_groups, grouped_binder, is_grouped, refuse_aggregates, refuse_slides
+from watersmeet.lang.conjuncts import sort_conjuncts
 from watersmeet.lang.dialect import parse, window_of
+from watersmeet.lang.pair_windows import find_pair_windows, refuse_contradiction
+from watersmeet.lang.registered import Hoisting
 from watersmeet.lang.scalars import ScalarBinder
 from watersmeet.lang.scope import Scope, ScopeInput, match_name
 from watersmeet.lang.source import Source
-from watersmeet.model.expressions import Column, Expr
+from watersmeet.model.aggregates import GroupBy
+from watersmeet.model.expressions import Expr
 from watersmeet.model.streams import Stream, Unbounded
 from watersmeet.plan.query import OutputColumn, Query, QueryInput
 
 _NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({})
-_SUPPORTED_ARGS = ("expressions", "from_", "joins", "where")
+_SUPPORTED_ARGS = ("expressions", "from_", "joins", "where", "group", "having", "distinct")
 _CLAUSES: dict[str, tuple[str, tuple[TokenType, ...]]] = {
     "with_": ("WITH", (TokenType.WITH,)),
-    "distinct": ("DISTINCT", (TokenType.DISTINCT,)),
-    "group": ("GROUP BY", (TokenType.GROUP_BY,)),
-    "having": ("HAVING", (TokenType.HAVING,)),
     "windows": ("WINDOW", (TokenType.WINDOW,)),
     "qualify": ("QUALIFY", (TokenType.QUALIFY,)),
     "order": ("ORDER BY", (TokenType.ORDER_BY,)),
@@ -49,7 +51,7 @@ _SET_OPERATIONS = (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT)
 _JOIN_WORDS = frozenset(
     ("INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "LATERAL")
 )
-_JOINS = "Streams are joined by comma or [INNER] JOIN .. ON, with equalities between them."
+_JOINS = "Streams are joined by comma, [INNER] JOIN .. ON or CROSS JOIN."
 
 
 def bind(
@@ -69,17 +71,38 @@ def bind(
             conditions.append((condition, "ON"))
     if where := select.args.get("where"):
         conditions.append((where.this, "WHERE"))
-    if len(entries) < 2:
-        source.refuse("a join needs two streams or more", entries[0].table, detail=_JOINS)
+    grouped = is_grouped(select)
+    if len(entries) < 2 and not grouped:
+        source.refuse(
+            "a join needs two streams or more", entries[0].table, detail=f"{_JOINS} One is enough for GROUP BY."
+        )
+    if not grouped:
+        refuse_slides(entries, source)
 
     scope = Scope(source, tuple(entries))
     scalars = ScalarBinder(scope, functions)
+    for node, what in conditions:
+        refuse_aggregates(node, what, source)
     bound = [scalars.condition(node, what) for node, what in conditions]
-    outputs = _bind_select(select, scalars)
+    group_by: GroupBy | None = None
+    if grouped:
+        binder = grouped_binder(select, scalars)
+        group_by, outputs = bind_groups(select, binder, _bind_select(select, binder))
+    else:
+        outputs = _bind_select(select, scalars)
     conjuncts = sort_conjuncts(bound, [entry.alias for entry in entries])
-    _check_connected(scope, conjuncts)
     inputs = tuple(QueryInput(e.alias, e.stream, e.window, conjuncts.filters[e.alias]) for e in entries)
-    return Query(text, inputs, conjuncts.keys, conjuncts.predicates, outputs)
+    hoisting = Hoisting({entry.alias: entry.stream.schema.names for entry in entries})
+    predicates = tuple(map(hoisting.hoist, conjuncts.predicates))
+    if group_by is None:
+        outputs = tuple(replace(column, expr=hoisting.hoist(column.expr)) for column in outputs)
+    else:
+        group_by = group_by.reading(hoisting.hoist)
+    times = {entry.alias: entry.stream.time for entry in entries}
+    windows = tuple(find_pair_windows(conjuncts.predicates, conjuncts.keys, times))
+    query = Query(text, inputs, conjuncts.keys, predicates, outputs, hoisting.prepared, group_by, windows)
+    refuse_contradiction(query, [node for node, _ in conditions], scalars)
+    return query
 
 
 def _check_statement(tree: exp.Expr, source: Source) -> exp.Select:
@@ -112,7 +135,7 @@ def _flatten_joins(
 def _flatten_join(join: exp.Join, source: Source) -> Iterator[tuple[exp.Expr, exp.Expr | None]]:
     words = _join_words(join.this, source)
     spoken = source.slice(words).upper() if words else ","
-    if isinstance(join.this, exp.Table) and spoken not in (",", "JOIN", "INNER JOIN"):
+    if isinstance(join.this, exp.Table) and spoken not in (",", "JOIN", "INNER JOIN", "CROSS JOIN"):
         source.refuse(f"{spoken} is not supported", words, detail=_JOINS)
     if using := join.args.get("using"):
         start = source.span(using[0]).start
@@ -162,7 +185,10 @@ def _bind_table(table: exp.Expr, streams: Mapping[str, Stream], others: list[Sco
     clause = window_of(table, source)
     if clause is not None and clause.window is None:
         source.refuse(
-            "[ROWS n] windows are not supported", clause.span, detail="A window is [RANGE n UNIT] or [UNBOUNDED]."
+            "[ROWS n] windows are not supported",
+            clause.span,
+            detail="A window is [RANGE n UNIT] or [UNBOUNDED].",
+            hint="Say how long rows are needed instead, such as [RANGE 30 MINUTES].",
         )
     alias = table.alias or found[0]
     named = table.args["alias"].this if table.alias else table.this
@@ -172,27 +198,8 @@ def _bind_table(table: exp.Expr, streams: Mapping[str, Stream], others: list[Sco
         )
     if "." in alias:
         source.refuse(f'alias "{alias}" holds a dot', named)
-    return ScopeInput(alias, streams[found[0]], clause.window if clause and clause.window else Unbounded(), table)
-
-
-def _check_connected(scope: Scope, conjuncts: SortedConjuncts) -> None:
-    first, *rest = scope.inputs
-    reached = connected_inputs(conjuncts.keys, first.alias)
-    apart = [entry for entry in rest if entry.alias not in reached]
-    if not apart:
-        return
-    names = ", ".join(f'"{entry.alias}"' for entry in apart)
-    if not conjuncts.keys:
-        primary = f'no equality joins "{first.alias}" with {names}'
-    else:
-        primary = f"no equality connects {names} with the other inputs"
-    scope.source.refuse(
-        primary,
-        apart[0].table,
-        detail="The inputs of a join must be connected by equalities of a type that can be a key: integers, strings, "
-        "dates, timestamps, decimals or binary, and not FLOAT, DOUBLE or BOOLEAN.",
-        hint=f"Add an equality on a column of {apart[0].alias} to WHERE.",
-    )
+    window = clause.window if clause and clause.window else Unbounded()
+    return ScopeInput(alias, streams[found[0]], window, table, clause.slide if clause else None)
 
 
 def _bind_select(select: exp.Select, scalars: ScalarBinder) -> tuple[OutputColumn, ...]:
@@ -231,14 +238,12 @@ def _bind_item(node: exp.Expr, span: Span, scalars: ScalarBinder, shared: Counte
     if _is_star(node):
         for entry in _star_inputs(node, span, scalars.scope):
             for name in entry.stream.schema.names:
-                yield (f"{entry.alias}_{name}" if shared[name.lower()] > 1 else name), entry.column(name)
+                column = scalars.selected(entry.column(name), span)
+                yield (f"{entry.alias}_{name}" if shared[name.lower()] > 1 else name), column
         return
     aliased = isinstance(node, exp.Alias)
     expr = scalars.value(node.this if aliased else node)
-    if aliased:
-        yield node.alias, expr
-    else:
-        yield (expr.name if isinstance(expr, Column) else scalars.source.slice(span)), expr
+    yield (node.alias if aliased else scalars.own_name(node) or scalars.source.slice(span)), expr
 
 
 def _is_star(node: exp.Expr) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from watersmeet.kernel.evaluate import evaluate
 from watersmeet.lang.coercion import coerce, common_type, common_type_of, is_key
-from watersmeet.model.expressions import Call, Cast, Expr, PythonCall, aliases_of, children
+from watersmeet.model.expressions import Call, Cast, Expr, aliases_of, python_calls
 from watersmeet.plan.query import KeyClass
 
 Term = tuple[str, Expr]
@@ -66,15 +66,6 @@ def sort_conjuncts(conditions: Iterable[Expr], aliases: Sequence[str]) -> Sorted
     return SortedConjuncts({alias: tuple(each) for alias, each in filters.items()}, tuple(keys), tuple(predicates))
 
 
-def connected_inputs(keys: Iterable[KeyClass], start: str) -> frozenset[str]:
-    """The inputs that a chain of equalities connects to `start`, itself included."""
-    reached = frozenset([start])
-    keys = list(keys)
-    while grown := [key for key in keys if key.aliases & reached and not key.aliases <= reached]:
-        reached = reached.union(*(key.aliases for key in grown))
-    return reached
-
-
 def _key_pair(conjunct: Expr) -> tuple[Term, Term] | None:
     if not isinstance(conjunct, Call) or conjunct.function != "equal":
         return None
@@ -111,8 +102,4 @@ def _unite(classes: list[list[Term]], left: Term, right: Term) -> bool:
 
 
 def _always_true(constant: Expr) -> bool:
-    return not _calls_python(constant) and evaluate(constant, _ONE_ROW)[0].as_py() is True
-
-
-def _calls_python(expr: Expr) -> bool:
-    return isinstance(expr, PythonCall) or any(map(_calls_python, children(expr)))
+    return not any(python_calls(constant)) and evaluate(constant, _ONE_ROW)[0].as_py() is True

@@ -1,6 +1,7 @@
 """The query language's grammar: Spark SQL as sqlglot reads it, plus a window in brackets after a table.
 
     orders o [RANGE 30 MINUTES]    orders [RANGE 30 MINUTES] AS o    orders [UNBOUNDED]    orders [ROWS 100]
+    orders o [RANGE 30 MINUTES SLIDE 5 MINUTES]
 
 `parse` gives the syntax tree of one statement together with its `Source`. A window hangs on its table's (or the
 table's alias') meta under "window"; `window_of` fetches it. Each operand notes in its meta under "reach" the stretch
@@ -30,10 +31,18 @@ from watersmeet.model.streams import Range, Unbounded, Window
 
 SUPPORTED = (
     "A query is SELECT .. FROM a stream with an optional alias and window, two or more of them, joined by comma or "
-    "[INNER] JOIN .. ON, and optionally WHERE."
+    "[INNER] JOIN .. ON, and optionally WHERE, GROUP BY and HAVING. With GROUP BY or DISTINCT, one stream is enough."
 )
-_WINDOWS = "A window is [RANGE n UNIT] or [UNBOUNDED]."
+_WINDOWS = "A window is [RANGE n UNIT] or [UNBOUNDED]; where groups are emitted, [RANGE n UNIT SLIDE n UNIT]."
 _UNITS = [unit.upper() + "S" for unit in UNIT_MICROSECONDS]
+
+
+@dataclass(frozen=True)
+class SlideClause:
+    """How often groups are emitted, as written."""
+
+    slide: timedelta
+    span: Span
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ class WindowClause:
 
     window: Window | None
     span: Span
+    slide: SlideClause | None = None
 
 
 class WatersmeetParser(SparkParser):
@@ -87,13 +97,23 @@ class WatersmeetParser(SparkParser):
         match [token.text.upper() for token in inside]:
             case ["UNBOUNDED"]:
                 return WindowClause(Unbounded(), span)
-            case ["ROWS", count] if count.isdigit():
+            case ["ROWS", count] if count.isdigit() and int(count) > 0:
                 return WindowClause(None, span)
-            case ["RANGE", number, _] if re.fullmatch(r"\d+(\.\d*)?|\.\d+", number):
-                return WindowClause(self._range(Decimal(number), inside[2], span), span)
+            case ["ROWS", *rest]:
+                raise self._window_error(
+                    "the rows of a window are a whole number above zero",
+                    span,
+                    detail=f"They are {''.join(rest)}." if rest else "There is no number.",
+                )
+            case ["RANGE", number, _] if _is_number(number):
+                return WindowClause(Range(self._duration("width", number, inside[2], span)), span)
+            case ["RANGE", number, _, "SLIDE", slide, _] if _is_number(number) and _is_number(slide):
+                width = Range(self._duration("width", number, inside[2], span))
+                each = SlideClause(self._duration("slide", slide, inside[5], span), span)
+                return WindowClause(width, span, each)
         raise self._window_error(f'cannot read window "{self.sql[span.start : span.end]}"', span)
 
-    def _range(self, number: Decimal, unit: Token, span: Span) -> Range:
+    def _duration(self, what: str, number: str, unit: Token, span: Span) -> timedelta:
         micros = unit_microseconds(unit.text)
         if micros is None:
             raise self._window_error(
@@ -102,22 +122,26 @@ class WatersmeetParser(SparkParser):
                 detail=f"The units are {', '.join(_UNITS)}, singular or plural.",
                 hint=did_you_mean(unit.text.upper(), _UNITS),
             )
-        width = number * micros
+        width = Decimal(number) * micros
         try:
             duration = timedelta(microseconds=int(width))
         except OverflowError:
             duration = timedelta(0)
         if width != int(width) or duration <= timedelta(0):
             raise self._window_error(
-                "a window's width must be a positive whole number of microseconds, at most 999999999 days",
+                f"a window's {what} must be a positive whole number of microseconds, at most 999999999 days",
                 span,
                 detail=f"It is {number} {unit.text}.",
             )
-        return Range(duration)
+        return duration
 
     def _window_error(self, primary: str, span: Span, *, detail: str = _WINDOWS, hint: str | None = None) -> QueryError:
         hint = hint or "For example [RANGE 30 MINUTES]."
         return QueryError(primary, text=self.sql, span=span, detail=detail, hint=hint)
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) is not None
 
 
 class Watersmeet(Spark):

@@ -37,7 +37,9 @@ def _of_double(function: str) -> Rule:
 
 
 def _abs(binder: ScalarBinder, node: exp.Expr) -> Expr:
-    value = binder.number(node.this, "ABS")
+    value = binder.operand(node.this)
+    if not pa.types.is_duration(value.type):
+        value = binder.number(node.this, "ABS")
     return Call("abs", (value,), value.type)
 
 

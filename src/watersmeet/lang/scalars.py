@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.errors import InputError, did_you_mean
+from watersmeet.errors import InputError, Span, did_you_mean
 from watersmeet.kernel.evaluate import evaluate
 from watersmeet.lang import types
 from watersmeet.lang.coercion import (
@@ -36,13 +36,15 @@ from watersmeet.lang.coercion import (
     settle,
 )
 from watersmeet.lang.functions import FUNCTIONS, NAMES
+from watersmeet.lang.registered import call_registered
 from watersmeet.lang.scope import Scope, match_name
 from watersmeet.lang.source import Source
 from watersmeet.lang.types import DURATION, TIMESTAMP, sql_type
-from watersmeet.model.expressions import Call, Cast, Expr, Literal, PythonCall
+from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal
 from watersmeet.model.quantities import UNIT_MICROSECONDS, unit_microseconds
 
 BOOL = pa.bool_()
+AGGREGATES = "The aggregates are COUNT(*), COUNT, SUM, MIN, MAX and AVG, each over one expression"
 NO_ROWS = pa.record_batch({"": pa.array([], pa.int64())})
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "equal",
@@ -96,6 +98,15 @@ class ScalarBinder:
     def operand(self, node: exp.Expr) -> Expr:
         """`node` as part of a larger expression; literals such as 1.5 are not settled yet."""
         return plain(self._bind(node))
+
+    def selected(self, column: Column, at: Span) -> Expr:
+        """A column that a star at `at` stands for."""
+        return column
+
+    def own_name(self, node: exp.Expr) -> str | None:
+        """What an entry of the select list is called that has no alias; None: what its text is."""
+        expr = self._bind(node)
+        return expr.name if isinstance(expr, Column) else None
 
     def unify(self, nodes: Sequence[exp.Expr], what: str) -> list[Expr]:
         """`nodes` brought to their common type."""
@@ -175,9 +186,9 @@ class ScalarBinder:
             )
         if isinstance(node, exp.AggFunc):
             self.source.refuse(
-                f"aggregate function {self._called(node) or node.key.upper()} is not supported",
+                f"aggregate function {self._called(node) or node.key.upper()} is not supported here",
                 node,
-                detail="A query selects, filters and joins rows, without aggregates and GROUP BY.",
+                detail=f"{AGGREGATES}. They stand in the select list and in HAVING.",
             )
         if isinstance(node, exp.Collate):  # the parser leaves no trace of what follows the word
             self.source.refuse("COLLATE is not supported", node, detail="Text is compared by its bytes.")
@@ -204,7 +215,7 @@ class ScalarBinder:
         if len(found) != 1:
             self._refuse_function(node.name, node)
         args = tuple(self.value(arg) for arg in node.expressions)
-        return PythonCall(found[0], self.functions[found[0]], args, BOOL)
+        return call_registered(found[0], self.functions[found[0]], args, node, self.source)
 
     def _compare(self, function: str, left: exp.Expr, right: exp.Expr, node: exp.Expr) -> Expr:
         exprs = self._read_moments([self.operand(left), self.operand(right)], [left, right])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from watersmeet.errors import did_you_mean
+from watersmeet.lang.dialect import SlideClause
 from watersmeet.lang.source import Source
 from watersmeet.model.expressions import Column
 from watersmeet.model.streams import Stream, Window
@@ -25,6 +26,7 @@ class ScopeInput:
     stream: Stream
     window: Window
     table: exp.Table
+    slide: SlideClause | None = None  # how often groups are emitted, where its window says so
 
     def column(self, name: str) -> Column:
         return Column(self.alias, name, self.stream.schema.field(name).type)

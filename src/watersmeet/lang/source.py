@@ -94,7 +94,7 @@ class Source:
         items: list[Span] = []
         first: int | None = None
         for i, token in self.outer_tokens():
-            if token.token_type == TokenType.SELECT:
+            if token.token_type == TokenType.SELECT or (token.token_type == TokenType.DISTINCT and first == i):
                 first = i + 1
             elif first is not None and token.token_type in (TokenType.COMMA, TokenType.FROM):
                 last = max(i - 1, first)  # an empty entry stands at the comma that ends it

@@ -2,7 +2,10 @@
 
 `TIMESTAMP` is an instant, kept in microseconds of UTC; `TIMESTAMP_NTZ` has no zone. `DECIMAL` alone is DECIMAL(10, 0),
 as in Spark. `NOT NULL` in a schema is read and not enforced: every column may hold NULL. Lengths of VARCHAR and CHAR
-are read and not enforced. Nested types are not supported.
+are read and not enforced.
+
+Of nested types columns may have lists of values of one of these types: `ARRAY<FLOAT>`, as in Spark, and with a fixed
+number of values `FLOAT[64]`, for which Spark has no word. They can be selected, and handed to registered functions.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ SUPPORTED = (
     "TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, VARCHAR, TEXT, BOOLEAN, DATE, TIMESTAMP, "
     "TIMESTAMP_NTZ and BINARY"
 )
+COLUMN_TYPES = f"{SUPPORTED}; ARRAY<T> for lists of these, and T[n] for lists of n values"
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 DURATION = pa.duration("us")
 
@@ -71,6 +75,8 @@ _WORDS: tuple[str, ...] = (
     "VARCHAR",
     "TEXT",
 )
+_OPENING = (TokenType.L_PAREN, TokenType.LT, TokenType.L_BRACKET)
+_WORDS += ("ARRAY",)
 _WORDS += ("BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY")
 
 
@@ -85,11 +91,32 @@ def arrow_type(kind: exp.DataType) -> pa.DataType | None:
     return pa.decimal128(precision, scale) if 1 <= precision <= 38 and scale <= precision else None
 
 
+def column_type(kind: exp.Expr) -> pa.DataType | None:
+    """The Arrow type of a parsed SQL type that a column may have, or None where there is none.
+
+    >>> column_type(exp.DataType.build("FLOAT[64]", dialect="spark"))
+    FixedSizeListType(fixed_size_list<item: float>[64])
+    """
+    if not isinstance(kind, exp.DataType):  # ARRAY<FLOAT>(64) reads like a cast
+        return None
+    if kind.this != exp.DType.ARRAY:
+        return arrow_type(kind)
+    sizes = [value.name for value in kind.args.get("values") or ()]
+    if len(kind.expressions) != 1 or len(sizes) > 1 or not isinstance(kind.expressions[0], exp.DataType):
+        return None
+    item = arrow_type(kind.expressions[0])
+    if item is None or any(not size.isdigit() or not int(size) for size in sizes):
+        return None
+    return pa.list_(item, *map(int, sizes))
+
+
 def sql_type(kind: pa.DataType) -> str:
     """The SQL name of an Arrow type, for messages.
 
     >>> sql_type(pa.int64()), sql_type(pa.decimal128(10, 2)), sql_type(pa.timestamp("ns"))
     ('BIGINT', 'DECIMAL(10, 2)', 'TIMESTAMP_NTZ')
+    >>> sql_type(pa.list_(pa.float32())), sql_type(pa.list_(pa.float32(), 64))
+    ('ARRAY<FLOAT>', 'FLOAT[64]')
     """
     if pa.types.is_dictionary(kind):
         return sql_type(kind.value_type)
@@ -99,6 +126,10 @@ def sql_type(kind: pa.DataType) -> str:
         return "TIMESTAMP" if kind.tz else "TIMESTAMP_NTZ"
     if pa.types.is_duration(kind):
         return "INTERVAL"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{sql_type(kind.value_type)}>"
+    if pa.types.is_fixed_size_list(kind):
+        return f"{sql_type(kind.value_type)}[{kind.list_size}]"
     return _SQL.get(kind) or str(kind).upper()
 
 
@@ -143,17 +174,17 @@ def _field(part: list[Token], text: str, what: str) -> pa.Field:
     if rest[0].token_type == TokenType.COLON:  # Spark also writes "k: BIGINT"
         rest = rest[1:]
     stop = next((i for i, token in enumerate(rest) if token.text.upper() in ("NOT", "COMMENT")), len(rest))
-    if stop == 0 or (stop > 1 and rest[1].token_type not in (TokenType.L_PAREN, TokenType.LT)):
+    if stop == 0 or (stop > 1 and rest[1].token_type not in _OPENING):
         raise _malformed(what, text[name.start : part[-1].end + 1])
     written = text[rest[0].start : rest[stop - 1].end + 1]
     try:
-        kind = arrow_type(exp.DataType.build(written, dialect="spark"))
+        kind = column_type(exp.DataType.build(written, dialect="spark"))
     except ParseError:
         kind = None
     if kind is None:
         raise JobError(
             f'column "{name.text}" of {what} has unknown type "{written}"',
-            detail=f"The types are {SUPPORTED}.",
+            detail=f"The types are {COLUMN_TYPES}.",
             hint=None if rest[0].text.upper() in _WORDS else did_you_mean(rest[0].text.upper(), _WORDS),
         )
     return pa.field(name.text, kind)

@@ -4,6 +4,8 @@ A partitioning is the key classes that rows are hashed on. Two operators on diff
 a hot group of the one may be cut in two without the other, or spread over several slots (`spread.py`). A partitioning
 that nobody has placed is placed evenly. To move or spread groups, or to have more or fewer slots, changes this table
 and nothing else.
+
+The groups of slices of time (`slices.py`) are a *ring*, which may lie over fewer slots than there are: the first ones.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from watersmeet.errors import JobError
 from watersmeet.model.bounds import MOST_GROUPS, Bounds
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.routing import Routing
+from watersmeet.model.slices import BY_TIME
 from watersmeet.model.spread import Share, Spread
 
 DEFAULT_SLOTS = 2
@@ -44,7 +47,8 @@ def check_slots(slots: int, groups: int) -> None:
 class Placement:
     """`groups` is what a user has set: the number of groups of a partitioning before any is cut.
 
-    So is `asked`, the number of slots, where a run has come to have another: 0 where it has not.
+    So is `asked`, the number of slots, where a run has come to have another: 0 where it has not. `ring` is how many of
+    the slots the ring is to lie over, 0 for all that there are, and `asked_ring` what a user has set, 0 for auto.
     """
 
     slots: int
@@ -53,6 +57,8 @@ class Placement:
     cuts: Mapping[Partitioning, tuple[int, ...]] = field(default_factory=dict)  # hashes, see `Bounds`
     asked: int = 0
     spreads: Mapping[Partitioning, Mapping[int, Spread]] = field(default_factory=dict)  # by group
+    ring: int = 0
+    asked_ring: int = 0
 
     @cached_property
     def _even(self) -> Routing:
@@ -60,13 +66,23 @@ class Placement:
 
     @cached_property
     def _others(self) -> dict[Partitioning, Routing]:
-        return {name: self._make(name) for name in (*self.owners, *self.cuts)}
+        ring = (BY_TIME,) if self.ring else ()
+        return {name: self._make(name) for name in (*self.owners, *self.cuts, *ring)}
 
     def _make(self, partitioning: Partitioning) -> Routing:
         bounds = Bounds(self.groups, self.cuts.get(partitioning, ()))
         if partitioning in self.owners:
             return Routing(self.slots, self.owners[partitioning], bounds)
-        return Routing.even(bounds, self.slots)
+        even = Routing.even(bounds, self._slots_for(partitioning))
+        return replace(even, slots=self.slots)
+
+    def _slots_for(self, partitioning: Partitioning) -> int:
+        return self.ring_slots if partitioning == BY_TIME else self.slots
+
+    @property
+    def ring_slots(self) -> int:
+        """How many slots the ring is to lie over, of those that there are."""
+        return min(self.ring or self.slots, self.slots)
 
     @property
     def known(self) -> tuple[Partitioning, ...]:
@@ -141,9 +157,46 @@ class Placement:
                     fitted.setdefault(name, {})[group] = replace(entry, slots=(owners[group], *others))
         return replace(self, spreads=fitted)
 
+    def with_ring(self, slots: int) -> Placement:
+        """With a ring that is to lie over so many slots. Its groups stay where they are until they are moved.
+
+        >>> longer = Placement(4, 4, ring=1).with_ring(2)
+        >>> longer.ring_slots, longer.of(BY_TIME).owners
+        (2, (0, 0, 0, 0))
+        """
+        return replace(self.move(BY_TIME, {}), ring=slots)
+
+    def ring_moves(self) -> dict[int, int]:
+        """The groups that lie outside of the ring, or are too many for their slot, and where they are to go: few move.
+
+        >>> Placement(4, 4, ring=1).with_ring(2).ring_moves(), Placement(4, 4).ring_moves()
+        ({2: 1, 3: 1}, {})
+        """
+        owners = self.of(BY_TIME).owners
+        return {
+            group: slot
+            for group, (before, slot) in enumerate(zip(owners, _dealt(owners, self.ring_slots), strict=True))
+            if slot != before
+        }
+
+    def asking_ring(self, asked: int, chosen: int) -> Placement:
+        """For a run that is started with a ring of so many slots, 0 for auto, which comes to `chosen`.
+
+        What was come to lasts while the same is asked for.
+
+        >>> Placement(4, 4, ring=3, asked_ring=2).asking_ring(2, 2).ring
+        3
+        >>> Placement(4, 4, ring=2, asked_ring=2).asking_ring(1, 1)
+        Placement(slots=4, groups=4, owners={'time': (0, 0, 0, 0)}, cuts={}, asked=0, spreads={}, ring=1, asked_ring=1)
+        """
+        if asked == self.asked_ring:
+            return self
+        resized = self.with_ring(chosen)
+        return replace(resized.move(BY_TIME, resized.ring_moves()), asked_ring=asked)
+
     def evenly(self, slots: int) -> Placement:
         """The same groups, placed evenly over the number of slots that a user has set, and none of them spread."""
-        return replace(self, slots=slots, owners={}, asked=0, spreads={})
+        return replace(self, slots=slots, owners={}, asked=0, spreads={}, ring=self.asked_ring)
 
     def asking(self, slots: int) -> Placement:
         """For a run that is started with so many slots: what was come to lasts while the same number is asked for.
@@ -159,22 +212,23 @@ class Placement:
         """The same groups over another number of slots than a user has set. Where groups were placed, few of them move.
 
         >>> Placement(2, 4, {Partitioning("k0"): (1, 0, 1, 1)}).rescale(3)
-        Placement(slots=3, groups=4, owners={'k0': (1, 0, 1, 2)}, cuts={}, asked=2, spreads={})
+        Placement(slots=3, groups=4, owners={'k0': (1, 0, 1, 2)}, cuts={}, asked=2, spreads={}, ring=0, asked_ring=0)
         """
-        owners = {name: _dealt(placed, slots) for name, placed in self.owners.items()}
         asked = 0 if slots == self.asked_slots else self.asked_slots
-        return replace(self, slots=slots, owners=owners, asked=asked)._fitted()
+        there = replace(self, slots=slots, asked=asked)
+        owners = {name: _dealt(placed, there._slots_for(name)) for name, placed in self.owners.items()}
+        return replace(there, owners=owners)._fitted()
 
     def regroup(self, groups: int) -> Placement:
         """Other groups, placed evenly over the slots that there are; over those that were set where these are too many.
 
         >>> Placement(6, 300, asked=2).regroup(8)
-        Placement(slots=6, groups=8, owners={}, cuts={}, asked=2, spreads={})
+        Placement(slots=6, groups=8, owners={}, cuts={}, asked=2, spreads={}, ring=0, asked_ring=0)
         >>> Placement(6, 300, asked=2).regroup(4)
-        Placement(slots=2, groups=4, owners={}, cuts={}, asked=0, spreads={})
+        Placement(slots=2, groups=4, owners={}, cuts={}, asked=0, spreads={}, ring=0, asked_ring=0)
         """
         kept = self if self.slots <= groups else self.evenly(self.asked_slots)
-        return Placement(kept.slots, groups, asked=kept.asked)
+        return Placement(kept.slots, groups, asked=kept.asked, ring=kept.ring, asked_ring=kept.asked_ring)
 
     @property
     def asked_slots(self) -> int:
@@ -193,6 +247,7 @@ class Placement:
             for name, entries in self.spreads.items()
         }
         rest = {"cuts": cuts, "asked": self.asked, "spreads": spreads}
+        rest |= {"ring": self.ring, "asked_ring": self.asked_ring}
         filled = {name: value for name, value in rest.items() if value}
         return {"slots": self.slots, "groups": self.groups, "owners": owners, **filled}
 
@@ -204,7 +259,8 @@ class Placement:
             name: {int(group): Spread.from_json(entry) for group, entry in entries.items()}
             for name, entries in data.get("spreads", {}).items()
         }
-        return cls(data["slots"], data["groups"], _tuples(owners), _tuples(cuts), data.get("asked", 0), spreads)
+        ring = data.get("ring", 0), data.get("asked_ring", 0)
+        return cls(data["slots"], data["groups"], _tuples(owners), _tuples(cuts), data.get("asked", 0), spreads, *ring)
 
 
 def _dealt(owners: tuple[int, ...], slots: int) -> tuple[int, ...]:

@@ -99,6 +99,16 @@ def microseconds(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1)
 
 
+def duration_text(micros: int) -> str:
+    """A length of time in the largest unit that needs no fraction.
+
+    >>> duration_text(300_000_000), duration_text(3_600_000_000), duration_text(1_500)
+    ('5 minutes', '1 hour', '1500 microseconds')
+    """
+    unit, size = next((u, s) for u, s in reversed(UNIT_MICROSECONDS.items()) if micros % s == 0)
+    return f"{micros // size} {unit}{'' if micros == size else 's'}"
+
+
 def time_text(time_us: int | None) -> str:
     """An event time, which is kept in microseconds of UTC.
 

@@ -1,4 +1,5 @@
-"""What was measured while a query ran: rows by input, how often rows of two inputs match, and what filters take.
+"""What was measured while a query ran: rows by input, how often rows of two inputs match, what filters and predicates
+take.
 
 Frozen data, plain JSON.
 
@@ -110,8 +111,38 @@ class FilterCounts:
 
 
 @dataclass(frozen=True)
+class PredicateCounts:
+    """What a predicate over several inputs saw: combinations looked at, those that passed, and the seconds it took.
+
+    The columns that it reads were gathered in that time. Which combinations it sees depends on what was asked before
+    it, so the share is that of the combinations that are left when its turn comes.
+    """
+
+    predicate: str
+    rows: float = 0.0
+    passed: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Of combinations that pass; half a one more than were seen on either side, as for filters."""
+        return (self.passed + 0.5) / (self.rows + 1.0)
+
+    def plus(self, other: PredicateCounts) -> PredicateCounts:
+        return PredicateCounts(
+            self.predicate, self.rows + other.rows, self.passed + other.passed, self.seconds + other.seconds
+        )
+
+    def times(self, weight: float) -> PredicateCounts:
+        return PredicateCounts(self.predicate, self.rows * weight, self.passed * weight, self.seconds * weight)
+
+    def to_json(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+@dataclass(frozen=True)
 class Measured:
-    """Sums over batches: seconds of event time, rows by query input, what the probes saw, and what filters did.
+    """Sums over batches: seconds of event time, rows by query input, what probes, filters and predicates saw.
 
     `rows` are those that pass all filters of their input, wherever these stand.
     """
@@ -120,6 +151,7 @@ class Measured:
     rows: Mapping[str, float] = field(default_factory=dict)
     pairs: tuple[PairCounts, ...] = ()
     filters: tuple[FilterCounts, ...] = ()
+    predicates: tuple[PredicateCounts, ...] = ()
 
     def filter(self, alias: str, text: str) -> FilterCounts | None:
         """What was seen of a filter, if it was asked at all."""
@@ -137,12 +169,14 @@ class Measured:
         faded = [pair.times(FADE) for pair in self.pairs]
         seen = [replace(pair, batches=1.0) for pair in batch.pairs]
         filters = add_filters([*(entry.times(FADE) for entry in self.filters), *batch.filters])
-        return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *seen]), filters)
+        predicates = add_predicates([*(entry.times(FADE) for entry in self.predicates), *batch.predicates])
+        return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *seen]), filters, predicates)
 
     def to_json(self) -> dict[str, Any]:
         filters = {"filters": [entry.to_json() for entry in self.filters]} if self.filters else {}
+        predicates = {"predicates": [entry.to_json() for entry in self.predicates]} if self.predicates else {}
         pairs = [pair.to_json() for pair in self.pairs]
-        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": pairs, **filters}
+        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": pairs, **filters, **predicates}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Measured:
@@ -151,6 +185,7 @@ class Measured:
             data["rows"],
             tuple(PairCounts.from_json(pair) for pair in data["pairs"]),
             tuple(FilterCounts(**entry) for entry in data.get("filters", ())),
+            tuple(PredicateCounts(**entry) for entry in data.get("predicates", ())),
         )
 
 
@@ -169,4 +204,12 @@ def add_filters(counts: Iterable[FilterCounts]) -> tuple[FilterCounts, ...]:
     for entry in counts:
         key = (entry.alias, entry.filter)
         total[key] = total[key].plus(entry) if key in total else entry
+    return tuple(total.values())
+
+
+def add_predicates(counts: Iterable[PredicateCounts]) -> tuple[PredicateCounts, ...]:
+    """One entry for each predicate."""
+    total: dict[str, PredicateCounts] = {}
+    for entry in counts:
+        total[entry.predicate] = total[entry.predicate].plus(entry) if entry.predicate in total else entry
     return tuple(total.values())

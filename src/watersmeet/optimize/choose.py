@@ -10,7 +10,8 @@
 Filters stand at their inputs, unless a tree says otherwise, or one of these plans is cheaper with a filter above a join
 (`place_filters.py`), by what was measured of it.
 
-The optimiser may propose a cartesian product, which does not run: such plans are passed over.
+The optimiser may propose a cartesian product, which does not run: such plans are passed over. Inputs that no equality
+connects are joined by a ring; what two of them make is kept only where statistics say that it is little.
 
 Plans that cost the same within `ALIKE` are alike to us, estimates being what they are. Of those the one that stands
 first is taken: joins in the order of the text, one for each key, before the routed mjoin, which cannot be spilled, and
@@ -32,7 +33,19 @@ from watersmeet.optimize.shape import from_tree
 from watersmeet.optimize.strategies import EXHAUSTIVE_UP_TO, STRATEGIES, bjtree_init, find_strategy, mjoin_init
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
-from watersmeet.plan.tree import Join, Tree, bare, can_spill, check_tree, choose_tree, join_by_key, left_deep, mjoin
+from watersmeet.plan.tree import (
+    Join,
+    Tree,
+    bare,
+    can_spill,
+    check_tree,
+    choose_tree,
+    join_by_key,
+    joins_of,
+    left_deep,
+    mjoin,
+    ring_of_parts,
+)
 
 # Seconds of CPU, as `runtime/calibration.py` measured them on the build machine; for where nobody measures.
 STANDARD = CostConstants(
@@ -80,6 +93,9 @@ def choose_plan(
 ) -> ChosenPlan:
     """The plan that `setting` asks for."""
     statistics = statistics or Statistics()
+    if len(query.aliases) == 1:
+        tree = mjoin(query) if setting in dict(STRATEGIES) else choose_tree(query, setting)
+        return ChosenPlan(tree, {}, "there is one stream, and nothing to join", (), statistics)
     if setting not in dict(STRATEGIES):
         tree = choose_tree(query, setting)
         known = statistics.given or statistics.measured.seconds > 0
@@ -88,7 +104,8 @@ def choose_plan(
         return ChosenPlan(tree, orders, explain_choice(setting), (), statistics)
     considered = consider(query, statistics, limits, model)
     if setting == "auto":
-        chosen = best_of(query, considered, limits)
+        known = statistics.given or statistics.measured.seconds > 0
+        chosen = best_of(query, considered if known else _without_products(query, considered), limits)
         why = f"auto chose {chosen.strategy}" if len(considered) > 1 else "auto, the only plan there is"
     else:
         graph = graph_of(query, statistics)
@@ -124,6 +141,8 @@ def show_considered(
     query: Query, tree: Tree, statistics: Statistics, limits: Limits, model: CostModel
 ) -> tuple[Alternative, ...]:
     """What a plan that stands already costs by what is known now, and what else there would be."""
+    if len(query.aliases) == 1:
+        return ()
     graph = graph_of(query, statistics)
     prices = filter_prices(query, statistics.measured)
     as_written = price_as_written(graph, "this plan", tree, model)
@@ -153,9 +172,21 @@ def consider(query: Query, statistics: Statistics, limits: Limits, model: CostMo
     return list(found.values())
 
 
+def _without_products(query: Query, plans: list[PlannedTree]) -> list[PlannedTree]:
+    """Those that keep no results of a ring: nobody knows how many these would be."""
+    return [
+        plan
+        for plan in plans
+        if all(join is plan.tree or any(join.aliases <= part for part in query.parts) for join in joins_of(plan.tree))
+    ]
+
+
 def written_plans(query: Query) -> list[tuple[str, Tree]]:
     """Plans that need no search, by what they are called; the first ones win where costs are alike."""
     whole, deep = mjoin(query), left_deep(query)
+    if len(query.parts) > 1:
+        parts = ring_of_parts(query)
+        return [("a ring of the parts", parts), ("left-deep", deep), *([] if parts == whole else [("mjoin", whole)])]
     by_key = join_by_key(query, deep)
     if by_key == whole:
         return [("mjoin", whole), ("left-deep", deep)]

@@ -3,7 +3,7 @@
 A join whose inputs share a key runs where its rows are hashed. Rows move (`CostConstants.send`, each)
 - from a stream to the slot of its key: once, or once for each key that a routed join probes it on;
 - from one join to the next, unless both are hashed on the same key;
-- in a routed join, from hop to hop, whatever partial results there are.
+- in a routed join, from hop to hop, whatever partial results there are, to several slots where they visit by time.
 
 A stream that a routed join keeps under several keys is also stored, inserted and expired once for each.
 
@@ -13,6 +13,7 @@ to the plans that they leave.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 from watersmeet.optimize.cost import Cost
@@ -21,6 +22,8 @@ from watersmeet.optimize.mjoin_order import order_node
 from watersmeet.plan.query import Query
 from watersmeet.plan.routes import choose_routes
 from watersmeet.plan.tree import Join, Leaf, Tree, bare, shared_keys
+
+VISITED = 2  # slots that rows go to which visit slices of time; how many there are nobody says here
 
 
 def price_moves(
@@ -48,14 +51,16 @@ def price_moves(
         routes = choose_routes(query, parts, wanted)
         for place, mask in enumerate(masks):
             probed = {visit.keys for route in routes for visit in route if visit.input == place}
-            entered = len(probed | {routes[place][0].keys})
+            first = routes[place][0].keys
+            entered = len(probed | {first}) if first else len(probed) + VISITED
             copies = len(probed) - 1
             cpu += rates[place] * (send * entered + estimates.upkeep(mask) * copies)
             memory += estimates.memory(mask) * copies
             joined = mask
-            for visit in routes[place][:-1]:
+            for visit, following in itertools.pairwise(routes[place]):
                 joined |= masks[visit.input]
-                cpu += send * estimates.rows(joined) * estimates.churn(mask)
+                slots = 1 if following.keys else VISITED
+                cpu += send * slots * estimates.rows(joined) * estimates.churn(mask)
     for child in tree.children:
         below = price_moves(query, child, orders, estimates_of)
         cpu, memory = cpu + below.cpu, memory + below.memory

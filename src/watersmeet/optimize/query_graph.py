@@ -3,10 +3,12 @@
 What was measured goes before what was given, and what was given before what is assumed:
 - a stream has `RATE` rows a second;
 - a row finds one partner in the larger of two windows by an equality, so that no join is assumed to explode;
-- every other predicate passes one pair in three.
+- every other predicate passes one pair in three;
+- windows for a pair of inputs pass what they leave of the time that the rows of the two are kept for.
 
 Equalities closed by transitivity count once: a key over n inputs gives n - 1 edges, those with known selectivities
-first. Windows come from the query; an unbounded one is priced after `HORIZON_SECONDS`.
+first. How long rows are kept comes from the windows of the query, closed over all pairs; what is unbounded is priced
+after `HORIZON_SECONDS`. An input whose rows wait for nobody is kept for a moment: `LEAST_SECONDS`.
 
 A join measures the selectivity between its own inputs, which may be sets of streams. Where one edge of the graph
 crosses between the two sets it is that edge's; where several cross, they are all scaled by the same factor.
@@ -21,9 +23,18 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from watersmeet.errors import JobError, did_you_mean
-from watersmeet.model.expressions import Column, Expr, Literal, aliases_of, children, columns_of
+from watersmeet.model.expressions import (
+    Column,
+    Expr,
+    Literal,
+    Prepared,
+    aliases_of,
+    children,
+    columns_of,
+    describe,
+    python_calls,
+)
 from watersmeet.model.statistics import Measured, PairCounts
-from watersmeet.model.streams import Range
 from watersmeet.optimize.estimates import CostConstants, HashProbes
 from watersmeet.plan.join_graph import JoinGraph, PairKey
 from watersmeet.plan.query import Query
@@ -31,6 +42,8 @@ from watersmeet.plan.query import Query
 RATE = 1000.0
 PREDICATE_SELECTIVITY = 1 / 3
 HORIZON_SECONDS = 3600.0
+LEAST_SECONDS = 1e-6
+LEAST_SHARE = 1e-6
 TEXT_BYTES = 24.0
 STALE = 1.0  # `PairCounts.batches` of what was not seen for some eight batches
 
@@ -74,12 +87,11 @@ def graph_of(query: Query, statistics: Statistics) -> JoinGraph:
     """The join graph of `query`, with measured, given and assumed statistics, in this order."""
     _check_names(query, statistics)
     rates = {alias: _rate(alias, statistics) for alias in query.aliases}
-    widths = {
-        entry.alias: entry.window.width.total_seconds() if isinstance(entry.window, Range) else None
-        for entry in query.inputs
-    }
+    widths = {alias: _seconds(query.reach.kept_for_us(alias)) for alias in query.aliases}
     rows = {alias: rates[alias] * (widths[alias] or HORIZON_SECONDS) for alias in query.aliases}
-    edges = _assume(query, rows, {_pair(query, text): value for text, value in statistics.selectivities.items()})
+    edges = _assume(
+        query, rows, widths, {_pair(query, text): value for text, value in statistics.selectivities.items()}
+    )
     _measure(edges, statistics.measured.pairs)
     shares: dict[PairKey, float] = {pair: entry.key * entry.predicates for pair, entry in edges.items()}
     hashed: dict[PairKey, float] = {pair: entry.key for pair, entry in edges.items()}
@@ -89,10 +101,9 @@ def graph_of(query: Query, statistics: Statistics) -> JoinGraph:
 
 def row_bytes(query: Query) -> dict[str, float]:
     """The size of a row of each input in memory: its hash, its event time, and the columns that joins carry along."""
-    exprs: list[Expr] = [column.expr for column in query.select]
-    exprs += [*query.predicates, *(term for key in query.keys for _, term in key.terms)]
+    exprs: list[Expr] = [*query.joined, *query.predicates, *(term for key in query.keys for _, term in key.terms)]
     used = {column for expr in exprs for column in columns_of(expr)}
-    timed = any(isinstance(entry.window, Range) for entry in query.inputs)
+    timed = query.reach.is_bounded
     return {
         alias: 8.0 + 8.0 * timed + sum(_width(column.type) for column in used if column.alias == alias)
         for alias in query.aliases
@@ -100,6 +111,8 @@ def row_bytes(query: Query) -> dict[str, float]:
 
 
 def _width(kind: pa.DataType) -> float:
+    if pa.types.is_fixed_size_list(kind):
+        return float(kind.list_size) * _width(kind.value_type)
     fixed = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
     return kind.bit_width / 8 if fixed else TEXT_BYTES
 
@@ -112,15 +125,48 @@ def _rate(alias: str, statistics: Statistics) -> float:
     return max(measured, 0.5 / statistics.measured.seconds)
 
 
-def _assume(query: Query, rows: Mapping[str, float], given: Mapping[Edge, float]) -> dict[Edge, _Shares]:
+def known_rates(query: Query, statistics: Statistics) -> dict[str, float]:
+    """Rows a second of the inputs of which that was measured or given."""
+    known = [alias for alias in query.aliases if alias in statistics.rates or statistics.measured.rate(alias)]
+    return {alias: _rate(alias, statistics) for alias in known}
+
+
+def _seconds(width_us: int | None) -> float | None:
+    return None if width_us is None else max(width_us / 1e6, LEAST_SECONDS)
+
+
+def _window_shares(query: Query, widths: Mapping[str, float | None]) -> dict[Edge, float]:
+    """Of the pairs of two inputs whose rows are there together, the share that the windows for that pair leave.
+
+    A row of A meets those of B that came up to so long before it as rows of B are kept, and the other way round: pairs
+    come at a rate that goes with the sum of the two. Of these the windows leave what the bounds on both sides leave.
+    """
+    shares: dict[Edge, float] = {}
+    predicates = {describe(expr) for expr in query.predicates}
+    for window in query.pair_windows:
+        first, second = window.bounds[0].first, window.bounds[0].second
+        if describe(window.expr) in predicates:
+            sides = [(query.reach.most_us(a, b), widths[a]) for a, b in ((first, second), (second, first))]
+            met = sum(width or HORIZON_SECONDS for _, width in sides)
+            left = sum(width or HORIZON_SECONDS if most is None else (most + 1) / 1e6 for most, width in sides)
+            shares[frozenset((first, second))] = min(1.0, max(left / met, LEAST_SHARE))
+    return shares
+
+
+def _assume(
+    query: Query, rows: Mapping[str, float], widths: Mapping[str, float | None], given: Mapping[Edge, float]
+) -> dict[Edge, _Shares]:
     """The edges of the query, with what was given and, elsewhere, what is assumed."""
     edges: dict[Edge, _Shares] = {}
     for key in query.keys:
         for pair in _spanning_pairs([alias for alias in query.aliases if alias in key.aliases], given):
             edges.setdefault(pair, _Shares()).key *= min(1.0, 1 / max(rows[alias] for alias in pair))
+    for pair, share in _window_shares(query, widths).items():
+        edges.setdefault(pair, _Shares()).predicates *= share
+    windows = {describe(window.expr) for window in query.pair_windows}
     for predicate in query.predicates:
         pair = aliases_of(predicate)
-        if len(pair) == 2:
+        if len(pair) == 2 and describe(predicate) not in windows:
             edges.setdefault(pair, _Shares()).predicates *= PREDICATE_SELECTIVITY
     for pair, share in given.items():
         entry = edges.setdefault(pair, _Shares())
@@ -207,10 +253,11 @@ def model_for(query: Query, constants: CostConstants) -> HashProbes:
     if not query.predicates:
         return HashProbes(constants)
     steps = sum(_operations(expr) - 1 for expr in query.predicates) / len(query.predicates)
-    return HashProbes(replace(constants, compare=constants.compare + steps * constants.operation))
+    declared = sum(call.cost or 0.0 for expr in query.predicates for call in python_calls(expr)) / len(query.predicates)
+    return HashProbes(replace(constants, compare=constants.compare + steps * constants.operation + declared))
 
 
 def _operations(expr: Expr) -> int:
     """How many functions and casts an expression applies."""
-    own = 0 if isinstance(expr, Column | Literal) else 1
+    own = 0 if isinstance(expr, Column | Literal | Prepared) else 1
     return own + sum(map(_operations, children(expr)))

@@ -2,7 +2,13 @@
 
 The same streams under the same aliases, which others have seen to, joined on the same keys. What may differ: the
 columns that are selected, as far as the state holds them; filters and predicates, of which there may be more; windows,
-which may be narrower; lateness.
+those for pairs of inputs too, which may be narrower; lateness.
+
+Windows are compared in their closed form (`model/pair_windows.py`): if no pair has a wider bound than before, every row
+that the new query needs has been kept, and every result of it would have been one before.
+
+Where results are grouped, what is kept of groups holds rows that were joined before. So the rows that are joined, the
+groups and their aggregates stay as they are; what is selected of them, and HAVING, may differ.
 
 Rows that were emitted stay as they were: from the change on, new rows meet the rows that are kept, by the new query.
 Anything else is refused, with what differs. Pure.
@@ -13,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from watersmeet.model.aggregates import Partial
 from watersmeet.model.expressions import Expr, columns_of, describe
-from watersmeet.model.streams import Range, Window
+from watersmeet.model.streams import Window
 from watersmeet.plan.layout import lay_out
+from watersmeet.plan.pair_windows import kept_text
 from watersmeet.plan.physical import PhysicalPlan, time_field
-from watersmeet.plan.query import Query, QueryInput
+from watersmeet.plan.query import Query, QueryWindow
 from watersmeet.plan.tree import bare
 
 
@@ -41,10 +49,13 @@ def compare_queries(
     for before, after in zip(former.inputs, new.inputs, strict=True):
         if before.window != after.window:
             was, now = show_window(before.window), show_window(after.window)
-            if _is_narrower(before, after):
+            if _is_kept(former, new, after.alias):
                 told.append(f"The window of {after.alias} was {was}, and becomes {now}.")
             else:
                 refused.append(f"The window of {after.alias} was {was}, and rows that {now} needs have gone.")
+        elif not _is_kept(former, new, after.alias):
+            was, now = (kept_text(query, query.reach, after.alias) for query in (former, new))
+            refused.append(f"Rows that are needed now have gone: {was}; now {now}.")
         told += [
             f"Rows of {after.alias} are filtered by {text} too." for text in _added(before.filters, after.filters, show)
         ]
@@ -59,10 +70,41 @@ def compare_queries(
     if _keys(former) != _keys(new):
         refused.append("The equalities that inputs are joined on are others.")
     told += [f"Results must satisfy {text} too." for text in _added(former.predicates, new.predicates, show)]
-    refused += [f"Results had to satisfy {text} before." for text in _added(new.predicates, former.predicates, show)]
+    implied = {describe(window.expr) for window in former.pair_windows if _follows(window, new)}
+    lost = [expr for expr in former.predicates if describe(expr) not in implied]
+    refused += [f"Results had to satisfy {text} before." for text in _added(new.predicates, lost, show)]
+    refused += _of_groups(former, new)
     if [(c.name, describe(c.expr)) for c in former.select] != [(c.name, describe(c.expr)) for c in new.select]:
         told.append("Other columns are selected.")
     return QueryChange(tuple(told), tuple(refused))
+
+
+def _of_groups(former: Query, new: Query) -> list[str]:
+    """What stands against a change where there are groups: what is kept of them cannot be made anew from rows."""
+    if former.group_by is None and new.group_by is None:
+        return []
+    if former.group_by is None or new.group_by is None:
+        return ["The results are grouped in one of the two, and not in the other."]
+    found = []
+    kept = [
+        ([describe(expr) for expr in each.groups], [_partial(part) for part in each.partials], each.slide_us)
+        for each in (former.group_by, new.group_by)
+    ]
+    if kept[0] != kept[1]:
+        found.append("The groups are others, or what is computed of them is, or how often they are emitted.")
+    if _joined(former) != _joined(new):
+        found.append("The groups have rows in them that the other query would not join.")
+    return found
+
+
+def _partial(part: Partial) -> tuple[str, str]:
+    return part.function, "*" if part.arg is None else describe(part.arg)
+
+
+def _joined(query: Query) -> tuple[object, ...]:
+    """What says which rows a query joins, beside its keys."""
+    inputs = [(entry.window, sorted(map(describe, entry.filters))) for entry in query.inputs]
+    return inputs, sorted(map(describe, query.predicates))
 
 
 def missing_columns(former: PhysicalPlan, new: PhysicalPlan) -> list[str]:
@@ -103,6 +145,16 @@ def _keys(query: Query) -> list[Sequence[tuple[str, str]]]:
     return [[(alias, describe(term)) for alias, term in key.terms] for key in query.keys]
 
 
-def _is_narrower(before: QueryInput, after: QueryInput) -> bool:
-    old, new = (entry.window.width if isinstance(entry.window, Range) else None for entry in (before, after))
-    return old is None or (new is not None and new <= old)
+def _is_kept(former: Query, new: Query, alias: str) -> bool:
+    """Whether rows of an input were kept for as long as they are needed now, whoever needs them."""
+    others = (other for other in new.aliases if other != alias)
+    return all(_is_within(new.reach.most_us(alias, k), former.reach.most_us(alias, k)) for k in others)
+
+
+def _follows(window: QueryWindow, query: Query) -> bool:
+    """Whether the windows of a query say as much."""
+    return all(_is_within(query.reach.most_us(each.first, each.second), each.most_us) for each in window.bounds)
+
+
+def _is_within(bound: int | None, other: int | None) -> bool:
+    return other is None or (bound is not None and bound <= other)

@@ -1,4 +1,4 @@
-"""A fragment: a stage that is a maximal subtree whose joins share one key."""
+"""A fragment: a stage that is a maximal subtree whose joins share one key, or a ring that is aligned with a master."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from watersmeet.plan.physical import Exchange, Feed, Node, State
 class FragmentStage:
     index: int
     wave: int
-    keys: tuple[str, ...]
+    keys: tuple[str, ...]  # none where rows lie in segments of a master
     nodes: tuple[Node, ...]  # children before parents; the last one is the root of the stage
     exchanges: tuple[Exchange, ...]
     within: Groups | None = None

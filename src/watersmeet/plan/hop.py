@@ -27,13 +27,15 @@ class Probe:
     """One hop of one origin: the partial results at `port` meet a state.
 
     `node` is a join of two inputs, the partial result and the state; only the first one ever has new rows. The rows
-    that the state gets in this batch are seen if `sees_new`.
+    that the state gets in this batch are seen if `sees_new`. With `scans` there is no key: the state lies in slices of
+    time, and what has come meets all rows of it in time.
     """
 
     port: int
     node: Node
     sees_new: bool
     exchanges: tuple[Exchange, ...]  # none where results are emitted
+    scans: bool = False
 
     @property
     def state(self) -> State:

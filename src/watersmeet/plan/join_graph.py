@@ -68,8 +68,8 @@ class JoinGraph:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        if len(rates) < 2:
-            raise JobError("a join graph needs two or more streams", detail=f"It has {len(rates)}.")
+        if not rates:
+            raise JobError("a join graph needs a stream")
         put("streams", tuple(rates))
         put("rates", {name: _positive(rate, f'rate of stream "{name}"') for name, rate in rates.items()})
         put("horizon", None if horizon is None else _positive(horizon, "horizon"))

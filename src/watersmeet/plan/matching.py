@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 from watersmeet.errors import JobError
 from watersmeet.model.expressions import Expr, columns_of, describe
 from watersmeet.model.ids import OperatorName, StateName
+from watersmeet.model.slices import SliceReach
 from watersmeet.plan.layout.walk import state_name
 from watersmeet.plan.physical import Feed, Fields, FromInput, FromOperator, LeafPort, PhysicalPlan, Stage, State
 
@@ -42,6 +43,7 @@ class FedPort:
     filters: tuple[tuple[Expr, str], ...] = ()  # to apply, each with the column that may say which rows have passed it
     passed: Mapping[str, bool] = field(default_factory=dict)  # for columns that say this, what it is for all rows
     stuffed: Fields = ()  # columns that the rows do not have
+    reach: SliceReach | None = None  # of rows that go to every slot which has a slice within it
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def _fed(
     for entry in entries:
         for port, state in entry.ports.items():
             if entry.source is not None and (state.name in made or entry.is_sent(joins)):
-                fed = FedPort(port, state, entry.source)
+                fed = FedPort(port, state, entry.source, reach=new.reaches.get(port))
                 yield _of_input(former, new, leaves[port], fed) if isinstance(entry.feed.source, FromInput) else fed
 
 

@@ -1,9 +1,9 @@
 """What runs: joins with their states, and stages with exchanges between them. `plan/layout/` makes it of a spec.
 
 A *stage* runs as one task for each slot. Its kinds have a file each here and a file of the same name wherever something
-is done with them: `fragment.py` (a maximal subtree whose joins share one key) and `hop.py` (one hop of a join whose
-inputs do not). What all kinds have in common is the protocol `Stage`. Stages that do not feed each other are in one
-*wave*, and run side by side.
+is done with them: `fragment.py` (a maximal subtree whose joins share one key), `hop.py` (one hop of a join whose
+inputs do not) and `group_by.py` (what groups the results of all joins). What all kinds have in common is the protocol
+`Stage`. Stages that do not feed each other are in one *wave*, and run side by side.
 
 Rows enter a stage through *ports*. Everything here is frozen data made once for a track; the step of a batch only reads
 it.
@@ -13,8 +13,11 @@ Names of columns inside the engine:
 - `A.#k0`: input A's term of key class k0, where that is not a plain column (`A.##k0` if A has a column `#k0`);
 - `A.#f12ab34cd`: whether input A's row has passed one of A's filters before it was kept, where that filter stands above
   a join: rows that were there when the filter was pulled up have, and are not put through it again;
+- `A.#p12ab34cd`: what was prepared of input A's row for a Python predicate, named by what and how;
 - `@A`: event time of input A's row in microseconds; carried only by queries that have a window;
 - `#h`: the 64-bit hash of the key; every batch and segment is sorted by it;
+- `#g.0`, `#p.0`: a group column, and what is kept of an aggregate; `@first` and `@oldest`: the run of boundaries that a
+  partial aggregate counts at (`model/aggregates.py`);
 - `#A+B`: the upper 16 bits of the hash that the row had in the join of A and B: its lineage, where groups are watched.
 
 A state is named by what it holds (inputs, filters and predicates applied, columns, key), and an operator by the states
@@ -32,19 +35,27 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from watersmeet.model.aggregates import Partials
 from watersmeet.model.expressions import Column, Expr, columns_of
 from watersmeet.model.ids import Alias, Label, OperatorName, Partitioning, StateName
 from watersmeet.model.routing import Groups, has_group, union_ranges
+from watersmeet.model.slices import BY_TIME, SliceReach, key_copies
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 
 HASH_FIELD = "#h"
 
 Fields = tuple[tuple[str, pa.DataType], ...]
+Widths = tuple[tuple[str, int], ...]
 
 
 def time_field(alias: str) -> str:
     return f"@{alias}"
+
+
+def is_time_field(name: str) -> bool:
+    # A name with a dot is a user's column, whose alias may begin with @.
+    return name.startswith("@") and "." not in name
 
 
 def lineage_field(aliases: tuple[str, ...]) -> str:
@@ -53,15 +64,29 @@ def lineage_field(aliases: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class State:
-    """What one input of a join keeps: rows with these columns, hashed on these, until their windows close."""
+    """What one input of a join keeps: rows with these columns, hashed on these, until nobody needs them.
+
+    A row is needed until E, the least of its event times with the widths of `stays`; what a stream outside of it needs
+    is gone by so much earlier as its lead says (`model/pair_windows.py`).
+    """
 
     name: StateName
     aliases: tuple[str, ...]
     key_fields: tuple[str, ...]
     fields: Fields
-    windows: tuple[tuple[str, int], ...]  # (time field, width in microseconds) of each windowed input in it
+    windows: Widths  # (time field, width in microseconds) of each input with [RANGE], which combinations must satisfy
     outside: tuple[str, ...]  # names of the streams whose future rows may still join with these
     partitioning: Partitioning
+    partials: Partials | None = None  # where its rows are partial aggregates: how these are put together
+    copied: SliceReach | None = None  # of rows that are kept once in every segment of a master within it
+    # Where there are windows for pairs; else rows stay for as long as their own windows are wide.
+    stays_by_pairs: Widths | None = None
+    leads: tuple[int, ...] = ()  # of each of `outside`, in microseconds
+
+    @property
+    def stays(self) -> Widths:
+        """How long rows stay: (time field, width in microseconds) of each input that says so."""
+        return self.windows if self.stays_by_pairs is None else self.stays_by_pairs
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -69,8 +94,12 @@ class State:
 
     @property
     def time_fields(self) -> tuple[str, ...]:
-        # A name with a dot is a user's column, whose alias may begin with @.
-        return tuple(name for name, _ in self.fields if name.startswith("@") and "." not in name)
+        return tuple(name for name, _ in self.fields if is_time_field(name))
+
+    @property
+    def copies(self) -> float:
+        """How often a row is kept, on the average."""
+        return float(key_copies(self.key_fields)) if self.copied is None else self.copied.segments
 
 
 @dataclass(frozen=True)
@@ -159,7 +188,8 @@ class Exchange:
     """Where the rows of a stage that is not the last one go: to a port, hashed on these columns.
 
     `meets` is the state that they meet there, if all they are for is to meet the rows that it had before this batch: a
-    row with no match among those need not be sent.
+    row with no match among those need not be sent. With `reach` they go to every slot that has a slice within it, and
+    where they are `copied`, as the state there says, to every segment.
     """
 
     port: int
@@ -168,6 +198,9 @@ class Exchange:
     partitioning: Partitioning
     aliases: tuple[str, ...]  # that the rows are over
     meets: State | None = None
+    reach: SliceReach | None = None
+    partials: Partials | None = None  # where rows are made into partial aggregates before they are sent
+    copied: SliceReach | None = None
 
 
 @dataclass(frozen=True)
@@ -235,10 +268,11 @@ class LeafPort:
     stream: str
     port: int
     filters: tuple[Expr, ...]
-    computed: tuple[tuple[str, Expr], ...]  # key terms that are not plain columns, and that no raised filter is passed
+    computed: tuple[tuple[str, Expr], ...]  # key terms that are no columns, what is prepared, marks
     state: State
     raised: tuple[RaisedFilter, ...] = ()  # filters that stand above a join
     within: Groups | None = None  # those of its stage
+    reach: SliceReach | None = None  # of rows that go to every slot which has a slice within it
 
 
 @dataclass(frozen=True)
@@ -335,7 +369,7 @@ class PhysicalPlan:
     @cached_property
     def feeders(self) -> dict[StateName, tuple[OperatorName, ...]]:
         """For each state, the operators whose results come to meet it, by way of another input of the same join."""
-        result: dict[StateName, tuple[OperatorName, ...]] = {}
+        result: dict[StateName, tuple[OperatorName, ...]] = dict.fromkeys(self.states, ())
         for states in (meeting for stage in self.stages for meeting in stage.meetings):
             everything = {alias for state in states for alias in state.aliases}
             for state in states:
@@ -346,9 +380,33 @@ class PhysicalPlan:
         return result
 
     @cached_property
+    def grouped(self) -> State | None:
+        """What is kept of the groups of a query that has them."""
+        return next((state for state in self.states.values() if state.partials is not None), None)
+
+    @cached_property
     def streams(self) -> tuple[str, ...]:
         """Names of the streams that are read, each once, in the order of the text."""
         return tuple(dict.fromkeys(entry.stream.name for entry in self.query.inputs))
+
+    @cached_property
+    def reaches(self) -> dict[int, SliceReach]:
+        """What rows reach over that arrive at ports by way of slices."""
+        ways: list[LeafPort | Exchange] = [*self.leaves]
+        ways += (exchange for stage in self.stages for exchange in stage.exchanges)
+        return {way.port: way.reach for way in ways if way.reach is not None}
+
+    @cached_property
+    def has_ring(self) -> bool:
+        """Whether rows of any state lie in slices of time."""
+        return any(state.partitioning == BY_TIME for state in self.states.values())
+
+    @cached_property
+    def ring_labels(self) -> frozenset[str]:
+        """What people call the joins that visit slices of time."""
+        return frozenset(
+            stage.title for stage in self.stages if any(state.partitioning == BY_TIME for state in stage.states)
+        )
 
     def filters_at(self, alias: str) -> tuple[Expr, ...]:
         """The filters of an input that are applied before any join."""
@@ -367,8 +425,8 @@ class PhysicalPlan:
 
 
 def _all_columns(query: Query) -> list[Column]:
-    exprs: list[Expr] = [column.expr for column in query.select]
-    exprs += query.predicates
+    exprs: list[Expr] = [*query.joined, *query.predicates]
     exprs += [term for key in query.keys for _, term in key.terms]
     exprs += [expr for entry in query.inputs for expr in entry.filters]
+    exprs += [each.call for each in query.prepared]
     return [column for expr in exprs for column in columns_of(expr)]

@@ -2,18 +2,25 @@
 
 The binder (`lang/binder.py`) makes it from text; plans (`plan/tree.py`) are choices of how to run it. The conjuncts of
 the WHERE and ON clauses have been sorted into three kinds: filters of one input, equalities between inputs (as key
-classes, closed under transitivity), and the remaining predicates over two or more inputs.
+classes, closed under transitivity), and the remaining predicates over two or more inputs. Those of them that are
+windows for a pair of inputs are known as such too (`lang/pair_windows.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
-from watersmeet.model.expressions import Column, Expr, describe
-from watersmeet.model.streams import Stream, Window
+from watersmeet.model.aggregates import GroupBy
+from watersmeet.model.expressions import Column, Expr, Prepared, describe
+from watersmeet.model.pair_windows import PairWindow, Reach, reach_of
+from watersmeet.model.quantities import microseconds
+from watersmeet.model.slices import slice_width
+from watersmeet.model.streams import Range, Stream, Window
 
 
 @dataclass(frozen=True)
@@ -52,16 +59,82 @@ class OutputColumn:
 
 
 @dataclass(frozen=True)
+class QueryWindow:
+    """A condition on the event times of two inputs, a predicate or an equality, and the bounds that it amounts to."""
+
+    bounds: tuple[PairWindow, ...]
+    expr: Expr
+
+
+@dataclass(frozen=True)
 class Query:
     text: str
     inputs: tuple[QueryInput, ...]
     keys: tuple[KeyClass, ...]
     predicates: tuple[Expr, ...]
-    select: tuple[OutputColumn, ...]
+    select: tuple[OutputColumn, ...]  # over joined rows, or over grouped ones
+    prepared: tuple[Prepared, ...] = ()  # columns that rows get when they enter, for predicates and the select list
+    group_by: GroupBy | None = None
+    pair_windows: tuple[QueryWindow, ...] = ()
+
+    @property
+    def joined(self) -> tuple[Expr, ...]:
+        """What is read of joined rows, by the select list or by what groups them."""
+        return tuple(column.expr for column in self.select) if self.group_by is None else self.group_by.read
+
+    @property
+    def pair_bounds(self) -> tuple[PairWindow, ...]:
+        """What the windows for pairs say, each bound once."""
+        return tuple(sorted({bound for window in self.pair_windows for bound in window.bounds}))
+
+    @cached_property
+    def reach(self) -> Reach:
+        """How much later each input can be than each other one in a result, by all windows together."""
+        return self.reach_with(self.pair_bounds)
+
+    def reach_with(self, pairs: tuple[PairWindow, ...]) -> Reach:
+        """The same with these windows for pairs in the place of its own."""
+        ranges = ((e.alias, microseconds(e.window.width) if isinstance(e.window, Range) else None) for e in self.inputs)
+        return reach_of(tuple(ranges), pairs)
+
+    def heeding(self, pairs: Iterable[PairWindow]) -> Query:
+        """The query with no windows for pairs but these: the answer is the same, and rows may stay for longer.
+
+        For a state that was kept by fewer: an earlier release may not have known them.
+        """
+        heeded = frozenset(pairs)
+        if heeded >= set(self.pair_bounds):
+            return self
+        kept = (replace(w, bounds=tuple(b for b in w.bounds if b in heeded)) for w in self.pair_windows)
+        return replace(self, pair_windows=tuple(window for window in kept if window.bounds))
 
     @property
     def aliases(self) -> tuple[str, ...]:
         return tuple(entry.alias for entry in self.inputs)
+
+    @cached_property
+    def parts(self) -> tuple[frozenset[str], ...]:
+        """The inputs that chains of equalities connect, together; several parts are joined by a ring."""
+        parts: list[frozenset[str]] = []
+        for alias in self.aliases:
+            if not any(alias in part for part in parts):
+                parts.append(connected_inputs(self.keys, alias))
+        return tuple(parts)
+
+    @cached_property
+    def slice_us(self) -> int:
+        """How wide the slices of event time are that rows of a ring lie in."""
+        return slice_width(self._widths_us)
+
+    @property
+    def widest_us(self) -> int:
+        """The widest window, of which there is at least one."""
+        return max(self._widths_us)
+
+    @property
+    def _widths_us(self) -> list[int]:
+        ranges = (entry.window for entry in self.inputs if isinstance(entry.window, Range))
+        return [microseconds(window.width) for window in ranges]
 
     def input(self, alias: str) -> QueryInput:
         return next(entry for entry in self.inputs if entry.alias == alias)
@@ -93,3 +166,12 @@ class Query:
     @property
     def output_schema(self) -> pa.Schema:
         return pa.schema([(column.name, column.expr.type) for column in self.select])
+
+
+def connected_inputs(keys: Iterable[KeyClass], start: str) -> frozenset[str]:
+    """The inputs that a chain of equalities connects to `start`, itself included."""
+    reached = frozenset([start])
+    keys = list(keys)
+    while grown := [key for key in keys if key.aliases & reached and not key.aliases <= reached]:
+        reached = reached.union(*(key.aliases for key in grown))
+    return reached

@@ -11,6 +11,7 @@ nothing else are two plans. `bare` is the shape alone.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -198,9 +199,18 @@ def can_spill(query: Query, tree: Tree) -> bool:
 def left_deep(query: Query) -> Tree:
     """Binary joins in the order of the text; an input that shares no key with those before it waits for one that does.
 
-    The binder refuses a disconnected join graph, so every input finds its place.
+    Parts that no equality connects are each such a tree, and are joined two at a time as well.
     """
-    first, *waiting = query.aliases
+    return functools.reduce(lambda tree, part: Join((tree, part)), (_left_deep(query, part) for part in query.parts))
+
+
+def ring_of_parts(query: Query) -> Tree:
+    """One ring over the parts that equalities connect, each a left-deep tree, one join for each key."""
+    return Join(tuple(join_by_key(query, _left_deep(query, part)) for part in query.parts))
+
+
+def _left_deep(query: Query, part: frozenset[str]) -> Tree:
+    first, *waiting = (alias for alias in query.aliases if alias in part)
     tree: Tree = Leaf(first)
     while waiting:
         alias = next(a for a in waiting if shared_keys(query, (tree.aliases, frozenset({a}))))
@@ -225,7 +235,9 @@ def join_by_key(query: Query, tree: Tree) -> Tree:
 
 
 def mjoin(query: Query) -> Tree:
-    """One node over all inputs, in the order of the text."""
+    """One node over all inputs, in the order of the text; a single input is joined with nothing."""
+    if len(query.aliases) == 1:
+        return Leaf(query.aliases[0])
     return Join(tuple(map(Leaf, query.aliases)))
 
 
@@ -235,7 +247,7 @@ def choose_tree(query: Query, plan: str) -> Tree:
         return left_deep(query)
     if plan == "mjoin":
         tree: Tree = mjoin(query)
-    elif "(" in plan or ")" in plan:
+    elif "(" in plan or ")" in plan or query.aliases == (plan,):
         tree = parse_tree(plan, query)
     else:
         known = ["auto", "mjoin", "left-deep"]
@@ -249,10 +261,21 @@ def choose_tree(query: Query, plan: str) -> Tree:
 
 
 def check_tree(query: Query, tree: Tree) -> None:
-    """Refuse a tree that has a node whose inputs the equalities do not connect: it would be a cartesian product."""
+    """Refuse a tree that has a node whose inputs equalities connect, but not here: it would be a cartesian product.
+
+    Inputs that nothing connects anywhere are joined by a ring, wherever they meet.
+    """
     if isinstance(tree, Leaf):
         return
-    connected, *waiting = [child.aliases for child in tree.children]
+    for part in query.parts:
+        _check_part(query, tree, [child.aliases for child in tree.children if child.aliases & part])
+    for child in tree.children:
+        check_tree(query, child)
+
+
+def _check_part(query: Query, tree: Join, children: list[frozenset[str]]) -> None:
+    """Refuse inputs of one join that have streams of one part, and share no key."""
+    connected, waiting = frozenset[str]().union(*children[:1]), children[1:]
     while waiting:
         found = next((part for part in waiting if shared_keys(query, (connected, part))), None)
         if found is None:
@@ -264,5 +287,3 @@ def check_tree(query: Query, tree: Tree) -> None:
             )
         connected |= found
         waiting.remove(found)
-    for child in tree.children:
-        check_tree(query, child)

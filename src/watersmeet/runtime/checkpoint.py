@@ -13,12 +13,16 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
+from watersmeet.adapt.decisions import ResizeRing, to_json
 from watersmeet.adapt.effects import of_other_slots
+from watersmeet.adapt.policies.ring.smoothing import named_moves
 from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
 from watersmeet.model.file_sums import sum_of
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
+from watersmeet.model.slices import BY_TIME
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.runtime.clock import utc_text
@@ -37,7 +41,15 @@ from watersmeet.state.segment_files import FileSegments, MemorySegments, Segment
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
-from watersmeet.state.updates import Learn, MarkWithdrawn, NameCheckpoint, SetPlacement, SetRetention, Update
+from watersmeet.state.updates import (
+    Learn,
+    MarkWithdrawn,
+    NameCheckpoint,
+    RecordDecision,
+    SetPlacement,
+    SetRetention,
+    Update,
+)
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
@@ -279,13 +291,31 @@ def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: Mapping[F
     sync_files({folder: folder.names() for folder in log}, may_be_gone=True)
 
 
-def slots_changed(manifest: Manifest, slots: int) -> list[Update]:
-    """Another number of slots for a run that goes on changes owners, and what is known of slots; cuts stay."""
-    placement = manifest.placement.asking(slots)
-    if placement == manifest.placement:
+def placed_anew(manifest: Manifest, placement: Placement) -> list[Update]:
+    """Another number of slots, or of those that a ring lies over, for a run that goes on; and what is known of slots.
+
+    A ring of another length is told: its groups are moved as by a policy.
+    """
+    before = manifest.placement
+    if placement == before:
         return []
-    learned = manifest.learned if placement.slots == manifest.placement.slots else of_other_slots(manifest.learned)
-    return [SetPlacement(placement), *([] if learned == manifest.learned else [Learn(learned)])]
+    same = (placement.slots, placement.ring_slots) == (before.slots, before.ring_slots)
+    learned = manifest.learned if same else of_other_slots(manifest.learned)
+    return [
+        SetPlacement(placement),
+        *([] if learned == manifest.learned else [Learn(learned)]),
+        *([] if placement.asked_ring == before.asked_ring else [RecordDecision(_ring_told(manifest, placement))]),
+    ]
+
+
+def _ring_told(manifest: Manifest, placement: Placement) -> dict[str, Any]:
+    before = manifest.placement
+    owners = before.of(BY_TIME).owners
+    pairs = enumerate(zip(owners, placement.of(BY_TIME).owners, strict=True))
+    moves = {group: slot for group, (owner, slot) in pairs if owner != slot}
+    reason = "the settings say so" if placement.asked_ring else "the settings leave it to the cost model"
+    batch = manifest.last_batch + 1
+    return to_json(ResizeRing(before.ring_slots, placement.ring_slots, named_moves(moves), batch, reason))
 
 
 def retention_changed(manifest: Manifest, retention: Retention) -> list[Update]:

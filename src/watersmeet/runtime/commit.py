@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from watersmeet.model.file_sums import FileSum
@@ -10,7 +10,7 @@ from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.slot_figures import Slots, add_up, follow
-from watersmeet.model.statistics import Measured, add_filters, add_pairs
+from watersmeet.model.statistics import Measured, add_filters, add_pairs, add_predicates
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
@@ -24,6 +24,7 @@ from watersmeet.state.updates import (
     Learn,
     ObserveBatch,
     ObserveGroups,
+    PassBoundary,
     ReleaseGroups,
     Update,
 )
@@ -70,6 +71,8 @@ def commit_batch(
     ]
     if context.watched and context.new_rows:
         updates.append(ObserveGroups(context.batch, smoothing, _seen(context, tasks)))
+    if context.boundaries is not None and context.plan.grouped is not None:
+        updates.append(PassBoundary(context.plan.grouped.name, context.boundaries.until_us))
     marks = _watermarks_after(context, streams)
     before = context.batch if context.round else context.batch - 1
     return checkpoint.commit(
@@ -115,7 +118,13 @@ def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequen
     seconds = max(0, end - begin) / 1e6 if begin is not None and end is not None else 0.0
     asked = [entry for report in streams for entry in report.filters]
     asked += [entry for task in tasks for entry in task.filters]
-    batch = Measured(seconds, rows, add_pairs(pair for task in tasks for pair in task.pairs), add_filters(asked))
+    batch = Measured(
+        seconds,
+        rows,
+        add_pairs(pair for task in tasks for pair in task.pairs),
+        add_filters(asked),
+        add_predicates(entry for task in tasks for entry in task.predicates),
+    )
     after = manifest.measured.then(batch)
     for entry in manifest.answering.spec.filters:
         # Rows that a filter above a join has still to see: of those that will pass it, as many as did.
@@ -167,6 +176,11 @@ def _by_slot(
 def slots_of(tasks: Sequence[TaskReport], slots: int) -> Slots:
     """What the tasks of a batch took, by slot."""
     return add_up(((task.slot, task.figures) for task in tasks), slots)
+
+
+def of_joins(tasks: Sequence[TaskReport], labels: Collection[str]) -> list[TaskReport]:
+    """The tasks of these joins alone."""
+    return [task for task in tasks if not task.joins.keys().isdisjoint(labels)]
 
 
 def _seen(context: BatchContext, tasks: Sequence[TaskReport]) -> dict[OperatorName, GroupObservation]:

@@ -116,7 +116,7 @@ def _parts(plan: PhysicalPlan, manifest: Manifest) -> Iterator[UniteParts]:
                 for part in bucket.entries.values()
             ]
             assert state is not None
-            for parts in choose_all(entries, replace(state, windows=()), None):
+            for parts in choose_all(entries, replace(state, windows=(), stays_by_pairs=None), None):
                 if _several_in_a_slot(manifest, state, [bucket.entries[SegmentId(part)] for part in parts]):
                     yield UniteParts(name, generation, tuple(map(SegmentId, parts)))
 

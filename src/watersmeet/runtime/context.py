@@ -14,16 +14,19 @@ import pyarrow as pa
 
 from watersmeet.adapt.decisions import Work
 from watersmeet.kernel.prepare import cut
+from watersmeet.kernel.visiting import cut_by_reach
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import UNITED, Generation, OperatorName, Partitioning, StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, Groups, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
+from watersmeet.model.statistics import PredicateCounts
 from watersmeet.plan.physical import Exchange, LeafPort, Node, PhysicalPlan, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.plan.spreading import Shares, spread_stages
-from watersmeet.state.expiry import Watermarks, horizon_us
+from watersmeet.state.boundaries import Boundaries
+from watersmeet.state.expiry import Watermarks, emitted_until_us, horizon_us
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.output_names import Stamp
@@ -67,6 +70,8 @@ class SourceContext:
 
     def cut(self, rows: pa.RecordBatch, leaf: LeafPort) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of an input that go to each slot."""
+        if leaf.reach is not None:
+            return cut_by_reach(rows, self.placement.of(leaf.state.partitioning), leaf.reach)
         state, shares = leaf.state, self.shares.get(self.port_stage[leaf.port], ()) if self.shares else ()
         return cut(rows, self.placement.of(state.partitioning), shares, state.aliases, leaf.within)
 
@@ -104,10 +109,15 @@ class StageContext:
     apart: tuple[int, ...] = ()  # deliveries after which rows are not written into one file with those before
     within: Groups | None = None  # that the tasks are for, of the only partitioning that there is then; None: all
     by_slot: bool = False  # what a slot sees of its own rows is reported too
+    max_candidates: int | None = None  # pairs that a task may compare where no key says which
+    predicates: tuple[PredicateCounts, ...] = ()  # what is known of predicates: who is asked first
     shares: Shares = field(default_factory=dict)
+    boundaries: Boundaries | None = None  # for a group-by: those that are due
 
     def cut(self, rows: pa.RecordBatch, exchange: Exchange) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of an exchange that go to each slot."""
+        if exchange.reach is not None:
+            return cut_by_reach(rows, self.placement.of(exchange.partitioning), exchange.reach)
         shares = self.shares.get(self.port_stage[exchange.port], ()) if self.shares else ()
         return cut(rows, self.placement.of(exchange.partitioning), shares, exchange.aliases)
 
@@ -138,6 +148,8 @@ class BatchContext:
         default_factory=dict
     )  # taken once for the batch: rows that are later are ahead
     by_slot: bool = False  # what each slot measures is kept
+    max_candidates: int | None = None  # for each task
+    boundaries: Boundaries | None = None  # those that are due
 
     @property
     def batch(self) -> int:
@@ -236,6 +248,7 @@ class BatchContext:
         plan, segments = self.plan, self.manifest.segments
         marks, held = self.watermarks_us, self.ledgers.holds_us(self.manifest)
         ledgers = self.ledgers.at(self.manifest)
+        due = None if self.boundaries is None else self.boundaries.until_us
         operators = {node.name for node in stage.operators}
         closed = {
             state: ledgers[node.name].closed_ranges
@@ -250,7 +263,12 @@ class BatchContext:
             placement=self.placement,
             port_stage=plan.port_stage,
             segments={state.name: tuple(segments.active(state.name).entries.values()) for state in stage.reads},
-            horizons_us={state.name: horizon_us(plan, state, marks, held) for state in stage.states},
+            horizons_us={
+                state.name: horizon_us(plan, state, marks, held)
+                if state.partials is None
+                else emitted_until_us(state, self.manifest, due)
+                for state in stage.states
+            },
             closed=closed,
             merges=tuple(merge for merge in self.merges if merge.operator in operators),
             parts=tuple(parts for parts in self.parts if parts.state in {state.name for state in stage.states}),
@@ -261,6 +279,9 @@ class BatchContext:
             shares=self.shares,
             within=stage.within,
             by_slot=self.by_slot,
+            max_candidates=self.max_candidates,
+            predicates=self.manifest.measured.predicates,
+            boundaries=self.boundaries,
         )
 
     def _traced(self, stage: Stage) -> Iterable[Node]:

@@ -21,28 +21,28 @@ from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import ChangePlan, Decision, Rescale, Work, for_people, to_json
 from watersmeet.adapt.effects import Effects
 from watersmeet.adapt.outlook import Moment
-from watersmeet.adapt.policies.migrate import find_road
+from watersmeet.adapt.policies.migrate import AUTO, find_road
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.road import learn_road
 from watersmeet.adapt.policies.replan import recent
 from watersmeet.adapt.policies.replan.triggers import signals
+from watersmeet.adapt.policies.ring.length import ring_signals
 from watersmeet.adapt.policies.scale.seconds import signals as load_signals
 from watersmeet.adapt.settings import OFF
 from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
 from watersmeet.model.placement import check_slots
 from watersmeet.model.routing import Groups
-from watersmeet.model.slot_figures import Slots
 from watersmeet.model.stretches import Stretch
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import PlanSpec, spec_of
+from watersmeet.plan.spec import PlanSpec, spec_of, way_of
 from watersmeet.runtime.ahead import AheadNotes, TimesToFind, take_limits
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
-from watersmeet.runtime.commit import commit_batch, slots_of
+from watersmeet.runtime.commit import commit_batch, of_joins, slots_of
 from watersmeet.runtime.context import BatchContext, watermarks_us
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
@@ -52,6 +52,7 @@ from watersmeet.runtime.regrouping import regroup
 from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport, merge_stream_reports
 from watersmeet.runtime.rhythm import Rhythm
 from watersmeet.runtime.seeding import Seeding
+from watersmeet.state.boundaries import Boundaries, due_boundaries
 from watersmeet.state.by_slot import state_bytes_by_slot
 from watersmeet.state.files import Folder
 from watersmeet.state.identity import identify
@@ -78,7 +79,8 @@ def _by_standard_costs(query: Query) -> MakeSpec:
 
     def make_spec(plan: str, manifest: Manifest, lineage: bool) -> tuple[PlanSpec, str]:
         chosen = choose_plan(query, plan, Statistics(measured=manifest.measured))
-        return spec_of(query, chosen.tree, chosen.orders, lineage), chosen.reason
+        ring = way_of(manifest.answering.spec)
+        return spec_of(query, chosen.tree, chosen.orders, lineage, ring), chosen.reason
 
     return make_spec
 
@@ -207,7 +209,7 @@ class Driver(Generic[SourceT]):
             self._began = started if self._began is None else self._began
             self._migrator.go_on()
             work = self.decide(Moment.BEFORE_BATCH)
-            return self._run(work, source, started)
+            return self._run(work, source, started, self._due_boundaries())
 
     def run_idle(self) -> bool:
         """Do what is worth doing while the sources are silent; whether there was anything."""
@@ -220,9 +222,10 @@ class Driver(Generic[SourceT]):
             if self._migrator.go_on(started - self.last_work):
                 return True
             work = self.decide(Moment.IDLE)
-            if work:
-                self._run(work, None, started)
-            return bool(work)
+            due = self._due_boundaries()
+            if work or due:
+                self._run(work, None, started, due)
+            return bool(work or due)
 
     def drain_step(self, ended: bool, within: Groups | None = None) -> bool:
         """One round of emitting what is owed, by these groups or by all; whether there was anything.
@@ -234,9 +237,10 @@ class Driver(Generic[SourceT]):
                 return False
             started = self.clock.now()
             work = self.decide(Moment.END if ended else Moment.DRAIN, within)
-            if work:
-                self._run(work, None, started)
-            return bool(work)
+            due = self._due_boundaries(ended)
+            if work or due:
+                self._run(work, None, started, due)
+            return bool(work or due)
 
     def drain(self, ended: bool, within: Groups | None = None) -> None:
         """Emit everything that is owed, by these groups or by all."""
@@ -376,7 +380,9 @@ class Driver(Generic[SourceT]):
             model = figures.get("price_by_model", road.price(told["rows"], None, 0.0))
             roads = learn_road(roads, road.name, model, seconds)
         # What came before under the former plan is no trend of this one, and says nothing of its slots.
-        self._learned = replace(self._learned, expected=None, review=review, roads=roads, recent={}, scaled=None)
+        self._learned = replace(
+            self._learned, expected=None, review=review, roads=roads, recent={}, scaled=None, ring=None
+        )
         self._run_plan(plan)
 
     def _run_plan(self, plan: PhysicalPlan) -> None:
@@ -393,7 +399,14 @@ class Driver(Generic[SourceT]):
         """That the last batch took."""
         return self._learned.batch_seconds
 
-    def _run(self, work: Work, source: SourceT | None, started: float) -> Manifest:
+    def _due_boundaries(self, ended: bool = False) -> Boundaries | None:
+        """Those at which the groups of a query that has them can be emitted, from what is committed."""
+        marks = watermarks_us(self.plan, self.manifest)
+        return due_boundaries(self.plan, self.manifest, marks, self.controller.ledgers, ended)
+
+    def _run(
+        self, work: Work, source: SourceT | None, started: float, boundaries: Boundaries | None = None
+    ) -> Manifest:
         """Run tasks and commit what they did, then all that follows a commit of results."""
         context = BatchContext(
             self.plan,
@@ -404,6 +417,8 @@ class Driver(Generic[SourceT]):
             watched=self.controller.watched,
             limits_us={} if source is None else self._take_limits(source),
             by_slot=self.controller.settings.replan.is_by_slot,
+            max_candidates=self.controller.settings.ring.max_candidates,
+            boundaries=boundaries,
         )
         synced, begun = self.checkpoint.sync_seconds, self.clock.now()
         streams, tasks = self.executor.run(context, source)
@@ -433,7 +448,7 @@ class Driver(Generic[SourceT]):
         if source is not None:  # as figures of groups are: of batches, and not of steps to another plan before them
             took = self.clock.now() - begun
             self.rhythm.note(self.clock.now(), took)
-            self._learn(took, backlogs, slots_of(tasks, context.placement.slots))
+            self._learn(took, backlogs, tasks, context.placement.slots)
         self.decide(Moment.AFTER_BATCH)
         decisions = self._pop_told()
         now_us = self.clock.utc_us()
@@ -457,7 +472,7 @@ class Driver(Generic[SourceT]):
         self.last_work = self.clock.now()
         return self.manifest
 
-    def _learn(self, seconds: float, backlogs: Mapping[str, Backlog], slots: Slots) -> None:
+    def _learn(self, seconds: float, backlogs: Mapping[str, Backlog], tasks: Sequence[TaskReport], slots: int) -> None:
         """Note down what came of a batch; as figures of groups are, of batches alone and not of rounds."""
         learned, found = replace(self._learned, batch_seconds=seconds), dict[str, float]()
         if self.controller.settings.replan.trigger != OFF:
@@ -468,7 +483,11 @@ class Driver(Generic[SourceT]):
                 fullest = max(state_bytes_by_slot(self.plan, manifest, self.controller.ledgers))
             found |= signals(manifest.active_bytes + manifest.cold_bytes, owing, backlogs, fullest)
         if self.controller.settings.scale.policy != OFF:
-            found |= load_signals(seconds, slots)
+            found |= load_signals(seconds, slots_of(tasks, slots))
+        if self.controller.settings.ring.policy == AUTO and self.plan.has_ring:
+            ring = of_joins(tasks, self.plan.ring_labels)
+            pairs = sum(pair.hashed for task in ring for pair in task.pairs)
+            found |= ring_signals(slots_of(ring, slots), pairs, self.controller.settings.balance.by_cpu)
         self._learned = replace(learned, recent=recent.then(learned.recent, found)) if found else learned
 
     def _pop_told(self) -> list[Mapping[str, Any]]:

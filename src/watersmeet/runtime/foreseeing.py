@@ -13,10 +13,11 @@ from watersmeet.errors import CheckpointError, WatersmeetError
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.matching import match_plans
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import PlanSpec
+from watersmeet.plan.ring_ways import UNSAID, RingWay
+from watersmeet.plan.spec import PlanSpec, way_of
 from watersmeet.runtime.checkpoint import newest_manifest
-from watersmeet.runtime.former_query import former_of
-from watersmeet.runtime.opening import RunSettings, placement_of_restart, plan_ahead, refuse_steps, spec_of_changed
+from watersmeet.runtime.former_query import fitted, former_of
+from watersmeet.runtime.opening import RunSettings, plan_ahead, refuse_steps, regrouped, spec_of_changed
 from watersmeet.runtime.planning import silent_note
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.ledger import Ledgers
@@ -49,15 +50,24 @@ class Foreseen:
     on_its_way: str = ""  # the plan of a change that is under way
     refused: WatersmeetError | None = None
     changes: tuple[str, ...] = ()  # of the query
+    rings: tuple[RingWay, RingWay] = (UNSAID, UNSAID)  # how rings are spread, and would be
 
     @property
     def changes_plan(self) -> bool:
-        return self.former != self.plan or bool(self.changes)
+        return self.former != self.plan or self.rings[0] != self.rings[1] or bool(self.changes)
+
+    @property
+    def _plans(self) -> tuple[str, str]:
+        """Both plans as text, with how their rings are spread where that differs."""
+        if self.rings[0] == self.rings[1]:
+            return self.former, self.plan
+        former, new = map(str, self.rings)
+        return f"{self.former} by {former}", f"{self.plan} by {new}"
 
     def sentences(self) -> Iterator[str]:
         """For people, of a run that is not refused."""
-        after = f"after batch {self.batch}" if self.batch >= 0 else "before the first batch"
-        yield f"the checkpoint is at version {self.version}, {after}"
+        reached = f"after batch {self.batch}" if self.batch >= 0 else "before the first batch"
+        yield f"the checkpoint is at version {self.version}, {reached}"
         yield from (f"the query was changed: {sentence}" for sentence in self.changes)
         if self.undelivered:
             yield f"results of {self.undelivered:,} batches and rounds wait, and are delivered first"
@@ -66,7 +76,8 @@ class Foreseen:
             yield f"a change of the plan to {self.on_its_way} is under way, and {fate}"
         if self.changes_plan:
             owed = f"what {self.owing:,} groups owe is emitted, then " if self.owing else ""
-            what = f"is changed from {self.former} to {self.plan}" if self.former != self.plan else f"stays {self.plan}"
+            before, after = self._plans
+            what = f"is changed from {before} to {after}" if before != after else f"stays {after}"
             yield f"the plan {what}, with what it needs of the state: {owed}between two batches"
             for state in self.states:
                 yield f"  {state.what:<8}{state.state}" + (f", {state.rows:,} rows" if state.what != MADE else "")
@@ -89,6 +100,7 @@ class Foreseen:
             "refused": refused,
             "from": self.former,
             "plan": self.plan,
+            "rings": [way.name for way in self.rings],
             "states": [{"what": s.what, "state": s.state, "rows": s.rows} for s in self.states],
             "slots": list(self.slots),
             "groups": list(self.groups),
@@ -109,9 +121,11 @@ def foresee(query: Query, settings: RunSettings, folders: CheckpointFolders) -> 
         )
     try:
         former, changes = former_of(manifest, query)
+        query = fitted(query, manifest)
         if changes:
             spec = spec_of_changed(former, query, settings, manifest)
         else:
+            former = query
             spec, _ = plan_ahead(query, settings, folders)
             refuse_steps(query, settings, manifest, silent_note)
     except WatersmeetError as error:
@@ -130,7 +144,8 @@ def _with_states(
     rows = {name: sum(entry.live_rows for entry in manifest.segments.of_state(name)) for name in former.states}
     states = tuple(ForeseenState(what, name, rows.get(name, 0)) for what, names in told for name in names)
     owing = sum(int(ledger.owing.sum()) for ledger in Ledgers(former).at(manifest).values())
-    return _foreseen(manifest, settings, new.tree, states, owing)
+    rings = way_of(manifest.answering.spec), way_of(spec)
+    return replace(_foreseen(manifest, settings, new.tree, states, owing), rings=rings)
 
 
 def _foreseen(
@@ -142,13 +157,14 @@ def _foreseen(
     refused: WatersmeetError | None = None,
 ) -> Foreseen:
     track, placement = manifest.warming_up, manifest.placement
+    then = regrouped(placement.asking(settings.slots), settings)
     return Foreseen(
         version=manifest.version,
         batch=manifest.last_batch,
         former=manifest.plan,
         plan=plan,
         states=states,
-        slots=(placement.slots, placement_of_restart(manifest, settings).slots),
+        slots=(placement.slots, then.slots),
         groups=(placement.groups, settings.groups),
         owing=owing,
         undelivered=len(manifest.undelivered),

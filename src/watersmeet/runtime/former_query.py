@@ -23,7 +23,7 @@ def former_of(manifest: Manifest, query: Query) -> tuple[Query, tuple[str, ...]]
     if manifest.query.digest == identify(query).digest:
         return query, ()
     try:
-        former = query_of(manifest.query)
+        former = query_of(manifest.query).heeding(manifest.answering.spec.pairs)
     except CheckpointError:  # it has functions of the user's, or is of an earlier release
         refuse_other_query(manifest.query, identify(query))
         raise
@@ -37,6 +37,19 @@ def former_of(manifest: Manifest, query: Query) -> tuple[Query, tuple[str, ...]]
             hint="Use another checkpoint folder, or go back to the former query and settings of its streams.",
         )
     return former, found.told or ("The text of the query is other, and means the same.",)
+
+
+def fitted(query: Query, manifest: Manifest) -> Query:
+    """The query with windows for pairs as far as the state can heed them; the answer is the same.
+
+    A state goes on with those that its plan was made with. That of another query may have no event times to go by.
+    """
+    spec = manifest.answering.spec
+    if manifest.query.digest == identify(query).digest:
+        return query.heeding(spec.pairs)
+    if query.pair_windows and manifest.segments and not query_of(manifest.query).reach_with(spec.pairs).is_bounded:
+        return query.heeding(())
+    return query
 
 
 def _streams(query: Query) -> dict[str, tuple[object, ...]]:
@@ -72,22 +85,25 @@ def _stream(name: str, text: str) -> Stream:
 
 
 def _joined(fields: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Types with a space in them, as `timestamp[us, tz=UTC]`, belong together."""
+    """Types with spaces in them, as `timestamp[us, tz=UTC]` and `list<item: float>`, belong together."""
     for column, space, kind in fields:
-        if "[" in column.rpartition(" ")[2] or "(" in column.rpartition(" ")[2]:
-            begin, _, rest = column.rpartition(" ")
-            yield begin, space, f"{rest} {kind}"
-        else:
-            yield column, space, kind
+        while sum(map(kind.count, ")]>")) > sum(map(kind.count, "([<")) and " " in column:
+            column, _, more = column.rpartition(" ")
+            kind = f"{more} {kind}"
+        yield column, space, kind
 
 
 def _type(text: str) -> pa.DataType:
     """
     >>> _type("decimal128(10, 2)"), _type("timestamp[us, tz=UTC]"), _type("string")
     (Decimal128Type(decimal128(10, 2)), TimestampType(timestamp[us, tz=UTC]), DataType(string))
+    >>> _type("fixed_size_list<item: float>[64]"), _type("list<item: int16>")
+    (FixedSizeListType(fixed_size_list<item: float>[64]), ListType(list<item: int16>))
     """
     if found := re.fullmatch(r"decimal128\((\d+), (-?\d+)\)", text):
         return pa.decimal128(int(found[1]), int(found[2]))
+    if found := re.fullmatch(r"(?:fixed_size_)?list<item: (.+)>(?:\[(\d+)\])?", text):
+        return pa.list_(_type(found[1]), *([int(found[2])] if found[2] else []))
     if found := re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", text):
         return pa.timestamp(found[1], found[2])
     return pa.type_for_alias(text)

@@ -31,11 +31,10 @@ from watersmeet.adapt.policies.migrate import AUTO, check_road, find_road
 from watersmeet.adapt.policies.migrate.balancing import choose_balance
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.road import FULL, Advance, Road, Standing, TakeOver, Wait
-from watersmeet.errors import InternalError, JobError, ResourceError
+from watersmeet.errors import InternalError, JobError, ResourceError, RingError
 from watersmeet.model.ids import LIVE, StateName
 from watersmeet.model.routing import Groups, count_groups, groups_text
 from watersmeet.model.segments import Segment, ranges_from_json
-from watersmeet.model.streams import Range
 from watersmeet.optimize.allocate import SPREAD, allocate, load_factors
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
@@ -172,7 +171,12 @@ class Migrator:
             if asked is None:
                 return self._record(self._abandoned(change, "another change of the plan is under way"))
             self.abandon("the settings name another plan")
-        spec, why = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
+        try:
+            spec, why = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
+        except RingError as error:
+            if asked is not None:
+                raise
+            return self._record(self._abandoned(change, error.primary))
         plan = lay_out_spec(query or driver.plan.query, spec)
         shapes = shapes_of(driver.plan.query, self._manifest)
         within = change.within
@@ -224,8 +228,8 @@ class Migrator:
         refuse_while_under_way(self)
         driver = self._driver
         check_road(change.by, driver.plan.query)
+        spec, _ = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
         if change.within is not None:
-            spec, _ = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
             shapes = [shape.plan for shape in shapes_of(driver.plan.query, self._manifest)]
             check_groups(change.within, [*shapes, lay_out_spec(driver.plan.query, spec)], self._manifest.placement)
 
@@ -462,11 +466,11 @@ class Migrator:
             parts = self._held(state.name, part)
             held_bytes, rows = sum(found.live_bytes for found in parts), sum(found.live_rows for found in parts)
             held += held_bytes
-            window = query.input(state.aliases[0]).window
-            if len(state.aliases) == 1 and rows and isinstance(window, Range):
+            width = query.reach.kept_for_us(state.aliases[0])
+            if len(state.aliases) == 1 and rows and width is not None:
                 everywhere = sum(found.live_rows for found in self._manifest.segments.of_state(state.name))
                 rate = (measured.rate(state.aliases[0]) or 0.0) * rows / everywhere
-                coming += rate * window.width.total_seconds() * held_bytes / rows
+                coming += rate * max(0, width) / 1e6 * held_bytes / rows
         return held, coming
 
     def _sources(self) -> Iterator[tuple[Part, State]]:

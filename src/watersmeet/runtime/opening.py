@@ -8,20 +8,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.policies.force_steps import check_steps
+from watersmeet.adapt.policies.check_forced import check_steps
 from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import Job
 from watersmeet.errors import CheckpointError, StateConflictError
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement
+from watersmeet.model.slices import BY_TIME
 from watersmeet.optimize.allocate import SPREAD, allocate, load_factors
 from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.optimize.query_graph import Statistics
+from watersmeet.optimize.ring_length import ring_length
 from watersmeet.optimize.strategies import STRATEGIES
 from watersmeet.plan.changed_query import missing_columns
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.spec import PlanSpec, spec_of, tree_for
+from watersmeet.plan.spec import PlanSpec, going_on, spec_of, tree_for, way_of
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
@@ -31,22 +33,24 @@ from watersmeet.runtime.checkpoint import (
     named,
     new_name,
     newest_manifest,
+    placed_anew,
     prepare_to_take,
     retention_changed,
-    slots_changed,
     this_run,
 )
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.driver import AskedPlan, MakeSpec
-from watersmeet.runtime.former_query import former_of
+from watersmeet.runtime.former_query import fitted, former_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import (
     Planner,
     PlanSettings,
     asked_plan,
     choose_spec,
+    machine_model,
     planning_of,
     recorded_spec,
+    refuse_budget,
     silent_note,
 )
 from watersmeet.runtime.upgrading import open_table
@@ -73,10 +77,13 @@ class RunSettings:
     groups: int = DEFAULT_GROUPS
     retention: Retention = Retention()  # noqa: RUF009 - frozen
 
+    def __post_init__(self) -> None:
+        self.plan.ring.check_slots(min(self.memory.ring.slots or self.slots, self.slots))
+
 
 def settings_of(job: Job) -> RunSettings:
     """The settings in a job file."""
-    plan = PlanSettings(job.adapt.plan, job.stats, job.run.limits)
+    plan = PlanSettings(job.adapt.plan, job.stats, job.run.limits, job.adapt.ring_way)
     return RunSettings(plan, job.memory, job.run.slots, job.run.groups, job.run.retention)
 
 
@@ -115,6 +122,7 @@ def open_run(
     of one whose state can serve it. Another number of slots changes placement; another plan, query or number of groups
     is what the run changes to before anything else.
     """
+    refuse_budget(query, settings.memory, settings.plan.ring)
     outputs = outputs or Outputs()
     _ = outputs.waiting_folders  # raises where an address is not to be reached, before anything is made
     if folders is None:
@@ -166,6 +174,7 @@ def _take(
         return FileTable.create(folders.state, first, utc_us), chosen
     refuse(table.manifest)
     former_query, changes = former_of(table.manifest, query)
+    query = fitted(query, table.manifest)
     if changes:
         tree = spec_of_changed(former_query, query, settings, table.manifest).tree
         chosen = ChosenPlan(tree, {}, "the query was changed", (), settings.plan.statistics or Statistics())
@@ -184,7 +193,7 @@ def _take(
         this_run((*outputs.waiting_folders, *left)),
         lambda manifest: [
             *named(manifest, name),
-            *slots_changed(manifest, settings.slots),
+            *placed_anew(manifest, placement_with_ring(query, settings, manifest)),
             *retention_changed(manifest, settings.retention),
             *([] if changes else _asked_now(query, settings.plan, manifest)),
         ],
@@ -219,50 +228,96 @@ def refuse_steps(
     """
     asked, before = asked_plan(query, settings.plan, manifest), manifest.placement
     if asked is not None:  # it has that plan by the next batch
-        spec = spec_of(query, choose_tree(query, asked))
+        ring = going_on(settings.plan.ring, manifest.answering.spec)
+        spec = spec_of(query, choose_tree(query, asked), ring=ring)
         track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
         manifest = replace(manifest, tracks=(track,))
-    placed = _placed(manifest, settings)
+    placed = _placed(query, manifest, settings)
     same = asked is None and (settings.slots, settings.groups) == (before.asked_slots, before.groups)
     check_steps(settings.memory, plan_of(query, placed), placed, note if same else None)
 
 
-def _placed(manifest: Manifest, settings: RunSettings) -> Manifest:
+def _placed(query: Query, manifest: Manifest, settings: RunSettings) -> Manifest:
     """With the slots and the groups that the run will have by its first batch."""
-    placement = placement_of_restart(manifest, settings)
+    placement = placement_of_restart(query, manifest, settings)
     if placement.groups == manifest.placement.groups:
         return replace(manifest, placement=placement)
     united = replace(manifest.answering, within=None)  # other groups have one shape
     return replace(manifest, placement=placement, tracks=(united,))
 
 
-def placement_of_restart(manifest: Manifest, settings: RunSettings) -> Placement:
+def placement_of_restart(query: Query, manifest: Manifest, settings: RunSettings) -> Placement:
     """Where the groups of a checkpoint will be by the first batch of a run with these settings."""
-    placement = manifest.placement.asking(settings.slots)
+    return regrouped(placement_with_ring(query, settings, manifest), settings)
+
+
+def regrouped(placement: Placement, settings: RunSettings) -> Placement:
+    """With the groups that a run is started with."""
     return placement if placement.groups == settings.groups else placement.regroup(settings.groups)
+
+
+def placement_with_ring(query: Query, settings: RunSettings, manifest: Manifest) -> Placement:
+    """Where the groups of a checkpoint are with the slots, and the ring, that a run is started with."""
+    placement, asked = manifest.placement.asking(settings.slots), _asked_ring(query, settings)
+    anew = placement.slots != manifest.placement.slots
+    if asked == placement.asked_ring and (asked or not anew):
+        return placement
+    chosen = asked
+    if not asked:
+        spec = manifest.answering.spec
+        ring = going_on(settings.plan.ring, spec)
+        plan = lay_out_spec(query, spec_of(query, tree_for(query, spec), ring=ring))
+        known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
+        chosen = _auto_ring(plan, settings, known, placement.slots)
+    return replace(placement, ring=chosen, asked_ring=asked) if anew else placement.asking_ring(asked, chosen)
+
+
+def _asked_ring(query: Query, settings: RunSettings) -> int:
+    """How many slots a user wants a ring to lie over; 0 for auto, and where there is none."""
+    return settings.memory.ring.slots if len(query.parts) > 1 else 0
+
+
+def _auto_ring(plan: PhysicalPlan, settings: RunSettings, statistics: Statistics, slots: int) -> int:
+    """How many slots a ring is to lie over by what is known; 0, all of them, where nothing is.
+
+    As many as rows have copies, at least.
+    """
+    if not plan.has_ring or not (statistics.given or statistics.measured.seconds):
+        return 0
+    length = ring_length(plan, statistics, slots, settings.memory.ring.seconds, machine_model(plan.query)) or 0
+    copies = max((round(state.copies) for state in plan.states.values() if state.partitioning == BY_TIME), default=1)
+    return max(length, min(copies, slots)) if length else 0
 
 
 def plan_ahead(
     query: Query, settings: RunSettings, folders: CheckpointFolders | None, note: Callable[[str], None] = silent_note
 ) -> tuple[PlanSpec, ChosenPlan]:
     """The plan that a run would have: that of its checkpoint, if there is one of this query. Changes nothing."""
+    refuse_budget(query, settings.memory, settings.plan.ring)
     if folders is not None:
         manifest = newest_manifest(folders)
         if manifest is not None and manifest.query.digest == identify(query).digest:
-            if asked_plan(query, settings.plan, manifest) is None:
+            query = fitted(query, manifest)
+            asked = asked_plan(query, settings.plan, manifest)
+            if asked is None:
                 return recorded_spec(query, settings.plan, manifest, note)
             known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
-            changed = replace(settings.plan, statistics=known)
+            ring = going_on(settings.plan.ring, manifest.answering.spec)
+            changed = replace(settings.plan, plan=asked, statistics=known, ring=ring)
             return choose_spec(query, changed, settings.memory.watched, note)
     return choose_spec(query, settings.plan, settings.memory.watched, note)
 
 
 def first_placement(query: Query, settings: RunSettings, spec: PlanSpec, chosen: ChosenPlan) -> Placement:
     """Where the operators of a run that begins are: spread, or by what each is thought to take."""
-    placement, balance = Placement(settings.slots, settings.groups), settings.memory.balance
+    asked, balance, plan = _asked_ring(query, settings), settings.memory.balance, lay_out_spec(query, spec)
+    ring = asked or _auto_ring(plan, settings, chosen.statistics, settings.slots)
+    placement = Placement(settings.slots, settings.groups, ring=ring, asked_ring=asked)
     if balance.allocate == SPREAD:
         return placement
-    loads = load_factors(lay_out_spec(query, spec), chosen.statistics)
+    loads = load_factors(plan, chosen.statistics)
+    if plan.has_ring:  # it has a length of its own, wherever other joins are
+        placement = placement.with_ring(ring)
     return allocate(balance.allocate, loads, placement, balance.weights)
 
 
@@ -273,7 +328,7 @@ def placement_ahead(
     manifest = None if folders is None else newest_manifest(folders)
     if manifest is None or manifest.query.digest != identify(query).digest:
         return first_placement(query, settings, spec, chosen)
-    return placement_of_restart(manifest, settings)
+    return placement_of_restart(query, manifest, settings)
 
 
 def with_shapes(query: Query, spec: PlanSpec, folders: CheckpointFolders | None) -> PhysicalPlan:
@@ -293,6 +348,7 @@ def _opened(
     spill: Folder | None = None,
 ) -> OpenRun:
     manifest = checkpoint.manifest
+    query = fitted(query, manifest)
     former, _ = former_of(manifest, query)
     plan = plan_of(former, manifest)
     controller = Controller(plan, settings.memory, planning=planning_of(query, settings.plan, settings.memory))
@@ -307,7 +363,11 @@ def _asked(former: Query, query: Query, settings: PlanSettings, manifest: Manife
     if former is not query:
         return AskedPlan(_plan_of_changed(query, settings, manifest), settings.plan, query, "the query was changed")
     plan = asked_plan(query, settings, manifest)
-    return None if plan is None else AskedPlan(plan, plan, query, "the settings say so")
+    if plan is None:
+        return None
+    before, after = way_of(manifest.answering.spec), going_on(settings.ring, manifest.answering.spec)
+    rings = "" if before == after else f": rings by {after}"
+    return AskedPlan(plan, settings.plan, query, f"the settings say so{rings}")
 
 
 def _plan_of_changed(query: Query, settings: PlanSettings, manifest: Manifest) -> str:
@@ -317,7 +377,8 @@ def _plan_of_changed(query: Query, settings: PlanSettings, manifest: Manifest) -
 
 def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest: Manifest) -> PlanSpec:
     """The plan of a query that was changed, once it is known that the state holds all that it needs."""
-    spec = spec_of(query, choose_tree(query, _plan_of_changed(query, settings.plan, manifest)))
+    ring = going_on(settings.plan.ring, manifest.answering.spec)
+    spec = spec_of(query, choose_tree(query, _plan_of_changed(query, settings.plan, manifest)), ring=ring)
     new = lay_out_spec(query, spec)
     missing = missing_columns(plan_of(former, manifest), new)
     if missing and manifest.segments:
@@ -327,5 +388,5 @@ def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest
             hint="Use another checkpoint folder, or leave these out.",
         )
     track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
-    check_steps(settings.memory, new, _placed(replace(manifest, tracks=(track,)), settings))
+    check_steps(settings.memory, new, _placed(query, replace(manifest, tracks=(track,)), settings))
     return spec

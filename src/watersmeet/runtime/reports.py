@@ -16,7 +16,7 @@ from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.slot_figures import SlotFigures
-from watersmeet.model.statistics import FilterCounts, PairCounts, add_filters
+from watersmeet.model.statistics import FilterCounts, PairCounts, PredicateCounts, add_filters
 
 Backlog = Mapping[str, int]  # by what is counted: files, bytes, rows
 
@@ -98,6 +98,7 @@ class TaskReport:
     groups: Mapping[OperatorName, GroupObservation] = field(default_factory=dict)  # where statistics of groups are kept
     sync_seconds: float = 0.0  # that the task has waited for the disk
     filters: tuple[FilterCounts, ...] = ()  # what filters above joins did
+    predicates: tuple[PredicateCounts, ...] = ()  # what predicates over several inputs did
     slot: int = 0
     figures: SlotFigures = SlotFigures()  # noqa: RUF009 - frozen
     own_pairs: tuple[PairCounts, ...] = ()  # as `pairs`, of the rows in this slot alone
@@ -110,6 +111,7 @@ class TaskReport:
             "own_pairs": [pair.to_json() for pair in self.own_pairs],
             "groups": {operator: seen.to_json() for operator, seen in self.groups.items()},
             "filters": [entry.to_json() for entry in self.filters],
+            "predicates": [entry.to_json() for entry in self.predicates],
             "figures": self.figures.to_json(),
         }
 
@@ -127,6 +129,7 @@ class TaskReport:
                 "own_pairs": tuple(map(PairCounts.from_json, data["own_pairs"])),
                 "groups": {operator: GroupObservation.from_json(seen) for operator, seen in data["groups"].items()},
                 "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
+                "predicates": tuple(PredicateCounts(**entry) for entry in data["predicates"]),
                 "figures": SlotFigures(**data["figures"]),
             }
         )

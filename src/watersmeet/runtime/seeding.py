@@ -23,10 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.adapt.policies.migrate.road import FULL
+from watersmeet.kernel.copying import home_rows
 from watersmeet.kernel.evaluate import passes, satisfied
 from watersmeet.kernel.pieces import merged_pieces
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import take
+from watersmeet.kernel.visiting import cut_by_reach
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
@@ -138,7 +140,7 @@ class Seeding:
         Where all that arrives is taken in by parts of one hash, rows of a part meet those of the same part alone.
         """
         kept, seen = self._kept(state), self.warming
-        one_hash = len({other.partitioning for other in stage.states}) == 1
+        one_hash = len({other.partitioning for other in stage.states}) == 1 and not self.plan.reaches
         by_parts = one_hash and all(arriving.name in self._given for arriving in stage.ports.values())
         if self.cursor is None or not by_parts or state.name not in self._given:
             return kept
@@ -176,15 +178,17 @@ def groups_before(bounds: Bounds, cursor: int) -> int:
 
 
 def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-    """The rows of a piece for each of its ports: slot, port and rows."""
+    """The rows of a piece for each of its ports, each once however many copies there are: slot, port and rows."""
     source = piece.ports[0].source
     runs = slices_of(segments.read(piece.segment), piece.segment, source, placement.of(source.partitioning).bounds)
-    for rows in merged_pieces(runs, source.schema):
+    for rows in (home_rows(rows, source) for rows in merged_pieces(runs, source.schema)):
         for port in piece.ports:
             state = port.state
             wanted = stuffed(filtered(rows, port), port)
-            for slot, part in cut(keyed(wanted, state.key_fields, state.fields), placement.of(state.partitioning)):
-                yield slot, port.port, part
+            ready = keyed(wanted, state.key_fields, state.fields, copied=state.copied)
+            routing = placement.of(state.partitioning)
+            parts = cut(ready, routing) if port.reach is None else cut_by_reach(ready, routing, port.reach)
+            yield from ((slot, port.port, part) for slot, part in parts)
 
 
 def filtered(rows: pa.RecordBatch, port: FedPort) -> pa.RecordBatch:

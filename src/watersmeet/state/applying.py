@@ -6,7 +6,7 @@ with the updates and with the buckets of segments that they touch, not with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import singledispatch
 from typing import Any
@@ -38,6 +38,7 @@ from watersmeet.state.updates import (
     NameCheckpoint,
     ObserveBatch,
     ObserveGroups,
+    PassBoundary,
     RecordDecision,
     Regroup,
     ReleaseGroups,
@@ -52,6 +53,7 @@ from watersmeet.state.updates import (
 )
 
 DECISIONS_KEPT = 200
+FORCED = "forced"  # what the reason of a decision begins with that a user has asked for before a batch
 
 
 class Draft:
@@ -78,7 +80,7 @@ class Draft:
         self._changed.update(values)
 
     def finish(self) -> Manifest:
-        return replace(
+        manifest = replace(
             self.before,
             version=self.version,
             committed_us=None,  # who commits it knows, and what is kept by then
@@ -86,9 +88,19 @@ class Draft:
             streams=self.streams,
             figures=self.figures,
             undelivered=self.undelivered,
-            decisions=tuple(self.decisions[-DECISIONS_KEPT:]),
             **self._changed,
         )
+        return replace(manifest, decisions=_kept(self.decisions, manifest.last_batch))
+
+
+def _kept(decisions: Sequence[Mapping[str, Any]], last_batch: int) -> tuple[Mapping[str, Any], ...]:
+    """The last ones, and what was forced before the batch to come: it is forced once, and by these that is known."""
+    earlier = (
+        entry
+        for entry in decisions[:-DECISIONS_KEPT]
+        if entry.get("before_batch", -1) > last_batch and entry["reason"].startswith(FORCED)
+    )
+    return (*earlier, *decisions[-DECISIONS_KEPT:])
 
 
 def apply_all(updates: Iterable[Update], manifest: Manifest) -> Manifest:
@@ -340,6 +352,11 @@ def _(update: RecordDecision, draft: Draft) -> None:
 @apply.register
 def _(update: Learn, draft: Draft) -> None:
     draft.set(learned=update.learned)
+
+
+@apply.register
+def _(update: PassBoundary, draft: Draft) -> None:
+    draft.set(emitted={**draft.get("emitted"), update.state: update.until_us})
 
 
 @apply.register

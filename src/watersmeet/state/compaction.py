@@ -1,8 +1,9 @@
 """Which segments of a state to merge, so that a batch probes few of them and rows are rewritten rarely.
 
 Segments are grouped by tier: by size (a tier is `FANOUT` times the one below) and, where rows expire, by the stretch of
-time in which they do, a quarter of the shortest window long. `FANOUT` segments of one tier become one of the next. A
-stretch whose end the watermark has passed gets no more rows worth waiting for, and its segments become one. So rows
+time in which they do: a quarter of the shortest time that rows stay for, or more where they wait for watermarks much
+longer than that (`a.ts >= b.ts` has them stay for a microsecond). `FANOUT` segments of one tier become one of the next.
+A stretch whose end the watermark has passed gets no more rows worth waiting for, and its segments become one. So rows
 that expire together lie together, and expiry drops whole files.
 
 With n rows in batches of b a state has at most (FANOUT - 1) * log_FANOUT(n / b) segments, and each row is rewritten at
@@ -20,6 +21,8 @@ from watersmeet.plan.physical import State
 # With 2, 3, 4, 6 and 8 the local benchmark took the same CPU within its noise (1.3M to 1.5M rows a second of CPU with
 # 100 batches); 4 keeps both the rewriting and the number of files moderate.
 FANOUT = 4
+# Stretches of time in which rows of one state are going to expire: four, and some for rows that wait for a watermark.
+MOST_STRETCHES = 16
 # Offsets of string columns are 32-bit; a segment stays well under what they can address.
 MAX_SEGMENT_BYTES = 1 << 30
 
@@ -39,8 +42,7 @@ def choose_merges(candidates: Sequence[Candidate], state: State, watermark: int 
 
     `watermark`: no future row will need a row of this state that expires by then.
     """
-    width = min((w for _, w in state.windows), default=None)
-    stretch = max(1, width // 4) if width is not None else None
+    least, stretch = _stretches(candidates, state, watermark)
     piles: list[tuple[Candidate, ...]] = [(candidate,) for candidate in candidates]
     merged = True
     while merged:
@@ -54,7 +56,11 @@ def choose_merges(candidates: Sequence[Candidate], state: State, watermark: int 
                 piles.append(tuple(candidate for pile in members for candidate in pile))
                 merged = True
                 break
-    return [tuple(candidate.name for candidate in pile) for pile in _close(piles, stretch, watermark) if len(pile) > 1]
+    return [
+        tuple(candidate.name for candidate in pile)
+        for pile in _close(piles, stretch, least, watermark)
+        if len(pile) > 1
+    ]
 
 
 def choose_all(candidates: Sequence[Candidate], state: State, watermark: int | None) -> list[tuple[str, ...]]:
@@ -62,8 +68,7 @@ def choose_all(candidates: Sequence[Candidate], state: State, watermark: int | N
 
     For when nothing else is to be done; what is rewritten does not count.
     """
-    width = min((w for _, w in state.windows), default=None)
-    stretch = max(1, width // 4) if width is not None else None
+    _, stretch = _stretches(candidates, state, watermark)
     piles: dict[int, list[list[Candidate]]] = {}
     for candidate in sorted(candidates, key=lambda entry: entry.bytes):
         found = piles.setdefault(_time((candidate,), stretch), [[]])
@@ -73,8 +78,25 @@ def choose_all(candidates: Sequence[Candidate], state: State, watermark: int | N
     return [tuple(entry.name for entry in pile) for found in piles.values() for pile in found if len(pile) > 1]
 
 
+def _stretches(candidates: Sequence[Candidate], state: State, watermark: int | None) -> tuple[int, int | None]:
+    """A quarter of the shortest time that rows stay for; and a stretch, which is that doubled until few are enough.
+
+    None for a state whose rows stay for ever. Doubled, so that a stretch of yesterday lies within one of today.
+    """
+    width = min((w for _, w in state.stays), default=None)
+    if width is None:
+        return 1, None
+    least = stretch = max(1, width // 4)
+    times = [candidate.max_expiry for candidate in candidates if candidate.max_expiry < NEVER]
+    if times:
+        span = max(times) - (min(times) if watermark is None else max(watermark, min(times)))
+        while span > MOST_STRETCHES * stretch:
+            stretch *= 2
+    return least, stretch
+
+
 def _close(
-    piles: list[tuple[Candidate, ...]], stretch: int | None, watermark: int | None
+    piles: list[tuple[Candidate, ...]], stretch: int | None, least: int, watermark: int | None
 ) -> list[tuple[Candidate, ...]]:
     """Join the piles of each stretch of time that has ended: its newest rows expire within the window."""
     if stretch is None or watermark is None:
@@ -83,7 +105,7 @@ def _close(
     ended: dict[int, list[tuple[Candidate, ...]]] = {}
     for pile in piles:
         time = _time(pile, stretch)
-        if (time + 1) * stretch <= watermark + 3 * stretch:
+        if (time + 1) * stretch <= watermark + 3 * least:
             ended.setdefault(time, []).append(pile)
         else:
             result.append(pile)

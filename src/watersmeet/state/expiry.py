@@ -31,11 +31,20 @@ def horizon_us(
     plan: PhysicalPlan, state: State, watermarks: Watermarks, held: Mapping[OperatorName, int]
 ) -> int | None:
     """The time up to which rows of `state` may expire unseen; None before every stream outside has shown a row."""
-    marks = [watermarks[stream] for stream in state.outside]
+    leads = state.leads or (0,) * len(state.outside)
+    outside = ((watermarks[stream], lead) for stream, lead in zip(state.outside, leads, strict=True))
+    marks = [None if mark is None else mark + lead for mark, lead in outside]
+    # What is owed has a time that nothing in it is older than, and no lead: it may have rows of any stream outside.
     marks += [held[operator] for operator in plan.feeders[state.name] if operator in held]
     known = [mark for mark in marks if mark is not None]
     # Short of NEVER, the expiry of rows that nothing limits: they stay even when a watermark reaches the end of time.
     return min(*known, NEVER - 1) if known and len(known) == len(marks) else None
+
+
+def emitted_until_us(state: State, manifest: Manifest, due_us: int | None = None) -> int | None:
+    """The time up to which partial aggregates may go: they are not of later boundaries than those emitted, or `due`."""
+    emitted = manifest.emitted.get(state.name) if due_us is None else due_us
+    return None if emitted is None else emitted + 1
 
 
 def expire(plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ledgers: Ledgers) -> list[Update]:
@@ -43,8 +52,11 @@ def expire(plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ledge
     held = ledgers.holds_us(manifest)
     result: list[Update] = []
     for state in plan.states.values():
-        until = horizon_us(plan, state, watermarks, held)
-        if until is None or not state.windows:
+        if state.partials is not None:
+            until = emitted_until_us(state, manifest)
+        else:
+            until = horizon_us(plan, state, watermarks, held)
+        if until is None or not state.stays:
             continue
         operators = plan.operators_of.get(state.name)
         if operators is None:
@@ -66,7 +78,7 @@ def expire_made(
     result: list[Update] = []
     for state in map(plan.states.__getitem__, names):
         until = horizon_us(plan, state, watermarks, {})
-        if until is not None and state.windows:
+        if until is not None and state.stays:
             gone = _of_groups(manifest.segments.of_state(state.name), within)
             result += [ReleaseGroups(entry.id, entry.groups) for entry in gone if entry.max_expiry_us <= until]
     return result

@@ -1,4 +1,8 @@
-"""What a checkpoint belongs to: the query, and the streams that it reads. The state of one never serves another."""
+"""What a checkpoint belongs to: the query, and the streams that it reads. The state of one never serves another.
+
+What functions of the user's prepare of rows is kept with them, and is part of it, by the names of the functions: they
+have nothing else to be known by. A function that gives something else under its old name is not seen.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import pyarrow as pa
 
 from watersmeet.errors import CheckpointError
 from watersmeet.lang.identity import normal_text
+from watersmeet.lang.registered import described
 from watersmeet.model.quantities import microseconds
 from watersmeet.plan.query import Query
 from watersmeet.state.manifest import QueryIdentity
@@ -31,7 +36,8 @@ def identify(query: Query) -> QueryIdentity:
         )
         for entry in query.inputs
     }
-    return QueryIdentity(query.text, streams, _digest(normal_text(query.text), streams))
+    prepared = dict(described(query.prepared))
+    return QueryIdentity(query.text, streams, _digest(normal_text(query.text), streams, prepared), prepared)
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,9 @@ def digest_2(identity: QueryIdentity) -> str:
     return _digest(" ".join(identity.text.split()), identity.streams)
 
 
-def _digest(text: str, streams: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps([text, sorted(streams.items())]).encode()).hexdigest()
+def _digest(text: str, streams: Mapping[str, str], prepared: Mapping[str, str] | None = None) -> str:
+    parts = [text, sorted(streams.items()), *([sorted(prepared.items())] if prepared else [])]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def refuse_other_query(kept: QueryIdentity, query: QueryIdentity) -> None:
@@ -69,6 +76,9 @@ def refuse_other_query(kept: QueryIdentity, query: QueryIdentity) -> None:
     if kept.digest == query.digest:
         return
     differences = _stream_differences(kept.streams, query.streams)
+    if kept.prepared != query.prepared:
+        was, now = (_prepared_text(each.prepared) for each in (kept, query))
+        differences.append(f"It keeps {was} of rows, and this run needs {now}.")
     if normal_text(kept.text) != normal_text(query.text) or not differences:
         differences.insert(0, f"It was made by:\n  {kept.text.strip()}\nand this run is:\n  {query.text.strip()}")
     raise CheckpointError(
@@ -76,6 +86,10 @@ def refuse_other_query(kept: QueryIdentity, query: QueryIdentity) -> None:
         detail="\n".join(differences),
         hint="Use another checkpoint folder, or go back to the former query and settings of its streams.",
     )
+
+
+def _prepared_text(prepared: Mapping[str, str]) -> str:
+    return " and ".join(f"{what} as {kind}" for what, kind in sorted(prepared.items())) or "nothing that was prepared"
 
 
 def _stream_differences(kept: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from watersmeet.model.file_names import checked_name, checked_names
 from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupFigures
-from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName
+from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName, StateName
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import Groups, groups_text, renumber_ranges
@@ -37,6 +37,7 @@ class QueryIdentity:
     text: str
     streams: dict[str, str]  # name -> schema, event-time column and lateness as text
     digest: str
+    prepared: dict[str, str] = field(default_factory=dict)  # what functions of the user's prepare of rows -> its type
 
 
 @dataclass(frozen=True)
@@ -253,6 +254,7 @@ class Learned:
     moved: Mapping[str, Any] | None = None  # the last move of groups, and what was expected of it
     pushed_bytes: int = 0  # that slots were made to spill for others; see `policies/balance/active_disk.py`
     scaled: Mapping[str, Any] | None = None  # the last change of slots, what was expected, and how many are of no use
+    ring: Mapping[str, Any] | None = None  # the last change of how long a ring is, as of slots
     by_slot: tuple[Measured, ...] = ()  # what each slot has measured of its own rows, where plans are chosen by it
 
     def to_json(self) -> dict[str, Any]:
@@ -304,6 +306,7 @@ class Manifest:
     undone: tuple[tuple[int, int], ...] = ()  # the first and last of versions that a rollback went back behind
     withdrawals: tuple[Withdrawal, ...] = ()  # not known to be done, the oldest first
     library: tuple[Mapping[str, Any], ...] = ()  # plans that served well, and under which figures
+    emitted: Mapping[StateName, int] = field(default_factory=dict)  # of groups: the last boundary, in microseconds
 
     @property
     def epoch(self) -> int:
@@ -391,6 +394,7 @@ class Manifest:
             "undone": [list(entry) for entry in self.undone],
             "withdrawals": [_flat(entry) for entry in self.withdrawals],
             "library": list(self.library),
+            **({"emitted": dict(self.emitted)} if self.emitted else {}),
         }
 
     @classmethod
@@ -424,6 +428,7 @@ class Manifest:
             undone=tuple((first, last) for first, last in data.get("undone", ())),
             withdrawals=tuple(map(Withdrawal.from_json, data.get("withdrawals", ()))),
             library=tuple(data.get("library", ())),
+            emitted=data.get("emitted", {}),
         )
 
 

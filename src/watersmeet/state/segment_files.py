@@ -125,7 +125,7 @@ class _Description:
         self._last = int(values[-1])
         self._rows += piece.num_rows
         self._bytes += piece.nbytes
-        if self._state.windows:
+        if self._state.stays:
             ends = expiry(piece, self._state)
             self._expiry = min(self._expiry[0], int(np.min(ends))), max(self._expiry[1], int(np.max(ends)))
         if (times := lifetimes(piece, self._state)) is not None:
@@ -143,8 +143,8 @@ class _Description:
             crc32=0,
             groups=self._slice.groups,
             written=self._slice.groups,
-            min_expiry_us=self._expiry[0] if self._state.windows else NEVER,
-            max_expiry_us=self._expiry[1] if self._state.windows else NEVER,
+            min_expiry_us=self._expiry[0] if self._state.stays else NEVER,
+            max_expiry_us=self._expiry[1] if self._state.stays else NEVER,
             min_time_us=self._time,
             batch=self._number,
             group_rows=tuple(self._group_rows.tolist()),

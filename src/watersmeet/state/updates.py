@@ -402,6 +402,18 @@ class ObserveGroups:
         return cls(data["batch"], data["smoothing"], seen)
 
 
+@dataclass(frozen=True)
+class PassBoundary:
+    """Groups have been emitted at all boundaries up to this one; it goes with the results."""
+
+    state: StateName
+    until_us: int
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PassBoundary:
+        return cls(**data)
+
+
 class Update(Protocol):
     """One of `UPDATES`."""
 
@@ -433,6 +445,7 @@ UPDATES: tuple[type[Update], ...] = (
     MarkDelivered,
     ObserveBatch,
     ObserveGroups,
+    PassBoundary,
     RecordDecision,
     Learn,
     SetLibrary,

@@ -19,6 +19,7 @@ from watersmeet.model.ids import LIVE, UNITED
 from watersmeet.model.routing import union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.plan.fragment import FragmentStage
+from watersmeet.plan.group_by import GroupByStage
 from watersmeet.plan.hop import HopStage
 from watersmeet.runtime.context import GroupsToMerge
 from watersmeet.runtime.spool import Spool
@@ -66,7 +67,7 @@ def sent(outcome: Outcome) -> list[int]:
 
 
 def test_every_kind_of_stage_is_registered_and_no_other_runs() -> None:
-    assert set(KINDS) == {FragmentStage, HopStage}
+    assert set(KINDS) == {FragmentStage, HopStage, GroupByStage}
 
     @dataclass(frozen=True)
     class RingStage:

@@ -22,6 +22,7 @@ from watersmeet.adapt.decisions import (
     DrawTogether,
     MoveGroups,
     Rescale,
+    ResizeRing,
     ReviewMoves,
     SpillGroups,
     SpreadGroup,
@@ -75,7 +76,7 @@ class BalanceSlots:
             return
         if outlook.next_batch % self.settings.every:
             return
-        if outlook.next_batch - _last_change(outlook) < self.settings.every:
+        if outlook.next_batch - last_change(outlook) < self.settings.every:
             return
         if outlook.now_us - (outlook.learned.moved or {}).get("at_us", -math.inf) < microseconds(self.settings.span):
             return
@@ -149,9 +150,9 @@ class BalanceSlots:
         return None if self.budget_bytes is None else self.budget_bytes // slots
 
 
-def _last_change(outlook: Outlook) -> float:
+def last_change(outlook: Outlook) -> float:
     """The batch before which groups were last moved, spread or cut, or slots came: what these take is not known."""
-    kinds = (CutGroup.__name__, Rescale.__name__)
+    kinds = (CutGroup.__name__, Rescale.__name__, ResizeRing.__name__)
     made = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] in kinds]
     moved = outlook.learned.moved
     made += [] if moved is None else [moved["batch"]]

@@ -82,6 +82,8 @@ class ReplanWorthwhile:
         waits = batch if before is None else batch - before.batch
         if waits < self.settings.every or outlook.migrating or outlook.measured.seconds <= 0:
             return
+        if len(outlook.plan.query.aliases) == 1:  # there is nothing to join
+            return
         if len(outlook.plan.shapes) > 1:  # what was measured of all groups says nothing of a shape that some have
             return
         now = Look(batch, outlook.plan_figures, 0)

@@ -46,8 +46,8 @@ class SpillOverBudget:
         if decision.groups:
             yield replace(decision, reason=f"{self.choice}: {decision.reason}")
         elif (outlook.last_decision or {}).get("decision") != CannotSpill.__name__:  # said once, until there is news
-            routed = ", ".join(outlook.unspillable)
-            why = f"; {routed} cannot be spilled, being routed" if routed else ""
+            kept = ", ".join(outlook.unspillable)
+            why = f"; {kept} cannot be spilled" if kept else ""
             yield CannotSpill(f"{self.choice}: {decision.reason}{why}")
 
     def _of_slots(self, outlook: Outlook) -> Iterator[SpillGroups]:

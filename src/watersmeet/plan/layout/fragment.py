@@ -1,8 +1,12 @@
-"""Lays out a fragment: a subtree whose joins share one key, as one stage."""
+"""Lays out a fragment: a subtree whose joins share one key, as one stage.
+
+A ring that is aligned with a master is one too: its key are segments of the master's time, and no other join has it.
+"""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -10,19 +14,42 @@ from watersmeet.model.expressions import Call, Column, Expr, aliases_of, columns
 from watersmeet.model.ids import Alias
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.layout.walk import Keys, Laid, Walk, has_exact_hash, operator_name
-from watersmeet.plan.physical import Exchange, FromInput, FromOperator, Node, NodeInput, lineage_field
+from watersmeet.plan.physical import (
+    Exchange,
+    Fields,
+    FromInput,
+    FromOperator,
+    Node,
+    NodeInput,
+    State,
+    lineage_field,
+)
+from watersmeet.plan.ring_ways import Aligned
 from watersmeet.plan.tree import Join, Leaf, Tree, shared_keys
 
 
 def lay_fragment(walk: Walk, tree: Join, above: frozenset[Column], exchanges: tuple[Exchange, ...]) -> Laid:
     """Lay out `tree`, whose root's inputs share a key, and what hangs below it on other keys as stages before it."""
-    fragment = _Fragment(walk, _keys(walk, tree))
+    fragment = _Fragment(walk, _keys(walk, tree), _segments(walk, tree))
     source = fragment.node(tree, above, is_root=not exchanges)
     index = len(walk.stages)
     walk.assign(fragment.ports, index)
     names = tuple(key.name for key in fragment.keys)
     walk.stages.append(FragmentStage(index, fragment.wave, names, tuple(fragment.nodes), exchanges))
     return Laid(source, fragment.wave)
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """Of the time of rows over the inputs `master`."""
+
+    master: frozenset[str]
+    segment_us: int
+
+
+def _segments(walk: Walk, tree: Join) -> _Segments | None:
+    way = walk.spec.join(tree).ring
+    return _Segments(tree.children[way.master].aliases, way.segment_us) if isinstance(way, Aligned) else None
 
 
 def _keys(walk: Walk, tree: Join) -> Keys:
@@ -32,9 +59,10 @@ def _keys(walk: Walk, tree: Join) -> Keys:
 class _Fragment:
     """Collects the nodes and ports of one fragment."""
 
-    def __init__(self, walk: Walk, keys: Keys) -> None:
+    def __init__(self, walk: Walk, keys: Keys, segments: _Segments | None) -> None:
         self.walk = walk
-        self.keys = keys
+        self.keys = keys  # none where it has segments
+        self.segments = segments
         self.nodes: list[Node] = []
         self.ports: list[int] = []
         self.wave = 0
@@ -60,7 +88,7 @@ class _Fragment:
             inputs=tuple(inputs),
             orders=walk.spec.join(tree).orders,
             predicates=predicates,
-            exact_hash=has_exact_hash(self.keys),
+            exact_hash=self.segments is not None or has_exact_hash(self.keys),
             out_fields=walk.fields(tree.aliases, above, timed=walk.timed and not is_root),
             lineage=lineage_field(walk.in_order(tree.aliases)) if tree.aliases in walk.lineage else None,
             filters=filters,
@@ -72,18 +100,23 @@ class _Fragment:
     def _input(self, child: Tree, keep: frozenset[Column]) -> NodeInput:
         walk = self.walk
         fields = walk.fields(child.aliases, keep, walk.timed)
-        state = walk.state(child.aliases, self.keys, fields)
+        state = self._state(child.aliases, fields)
         if isinstance(child, Leaf):
             port = walk.new_port(self.ports)
             walk.add_leaf(child.alias, port, state)
             return NodeInput(FromInput(Alias(child.alias)), state, port)
-        if _keys(walk, child) == self.keys:
+        if self.segments is None and _keys(walk, child) == self.keys:
             return NodeInput(self.node(child, keep, is_root=False), state, None)
         port = walk.new_port(self.ports)
-        onward = Exchange(port, state.key_fields, fields, state.partitioning, state.aliases)
+        onward = Exchange(port, state.key_fields, fields, state.partitioning, state.aliases, copied=state.copied)
         below = walk.lay_below(child, keep, (onward,))
         self.wave = max(self.wave, below.wave + 1)
         return NodeInput(below.source, state, port)
+
+    def _state(self, inside: frozenset[str], fields: Fields) -> State:
+        if self.segments is None:
+            return self.walk.state(inside, self.keys, fields)
+        return self.walk.aligned_state(inside, fields, self.segments.segment_us, self.segments.master)
 
     def _predicates(
         self, everyone: frozenset[str], parts: tuple[frozenset[str], ...]

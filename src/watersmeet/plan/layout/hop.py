@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from watersmeet.model.expressions import Call, Column, Expr, aliases_of, columns_of
 from watersmeet.model.ids import Alias, Label
+from watersmeet.model.slices import SliceReach
 from watersmeet.plan.hop import HopStage, Insert, Probe, RoutedInput, RoutedNode
 from watersmeet.plan.layout.walk import Keys, Laid, Walk, has_exact_hash, operator_name, partitioning_of
 from watersmeet.plan.physical import (
@@ -18,6 +19,7 @@ from watersmeet.plan.physical import (
     Source,
     State,
 )
+from watersmeet.plan.ring_ways import Coordinated
 from watersmeet.plan.routes import Visit
 from watersmeet.plan.tree import Join, Leaf
 
@@ -37,6 +39,8 @@ class _RoutedJoin:
         self.exchanges = exchanges
         self.parts = tuple(child.aliases for child in tree.children)
         self.routes = walk.spec.routes(walk.query, tree)
+        way = walk.spec.join(tree).ring
+        self.copies = way.copies if isinstance(way, Coordinated) else 1  # of rows in slices
         self.predicates = walk.whole(tree.aliases, self.parts)
         self.filters = tuple(entry for entry in walk.raised(self.parts) if entry.above == tree.aliases)
         self.filter_columns = {column for entry in self.filters for column in entry.columns}
@@ -45,13 +49,16 @@ class _RoutedJoin:
             walk.fields(part, frozenset(c for c in self.wanted if c.alias in part), walk.timed) for part in self.parts
         ]
         # Every key that an input is probed on has a state; the key of an input's own first hop may need a port only.
+        # Rows that visit slices first have a port of their own for that: they go to many slots, and are kept in one.
         self.probed: list[dict[Keys, State]] = [{} for _ in self.parts]
         for route in self.routes:
             for visit in route:
                 i = visit.input
-                self.probed[i].setdefault(visit.keys, walk.state(self.parts[i], visit.keys, self.fields[i]))
+                kept = walk.state(self.parts[i], visit.keys, self.fields[i], self.copies)
+                self.probed[i].setdefault(visit.keys, kept)
         self.ports: list[int] = []
         self.entries: list[dict[Keys, int]] = []
+        self.starts: list[int] = []
         self.wave = 0
 
     def lay(self) -> Laid:
@@ -61,7 +68,7 @@ class _RoutedJoin:
         node = self._node(sources)
         bound = list(self.parts)
         arriving = list(self.fields)
-        standing = [self.entries[i][route[0].keys] for i, route in enumerate(self.routes)]
+        standing = list(self.starts)
         hops = len(self.parts) - 1
         for number in range(hops):
             following: list[int] = []
@@ -77,6 +84,7 @@ class _RoutedJoin:
                         node=self._probe_node(node.label, bound[i], arriving[i], visit, out),
                         sees_new=visit.input < i,
                         exchanges=onward,
+                        scans=not visit.keys,
                     )
                 )
                 bound[i], arriving[i] = both, out
@@ -89,20 +97,35 @@ class _RoutedJoin:
 
     def _enter(self, i: int) -> Source:
         """Ports for input i, one for each key that its rows are kept or sent on; where its rows come from."""
-        walk, child, first = self.walk, self.tree.children[i], self.routes[i][0].keys
-        wanted = {**self.probed[i], first: walk.state(self.parts[i], first, self.fields[i])}
+        walk, child, first = self.walk, self.tree.children[i], self.routes[i][0]
+        start = walk.state(self.parts[i], first.keys, self.fields[i])
+        wanted = {**self.probed[i], **({first.keys: start} if first.keys else {})}
         self.entries.append({keys: walk.new_port(self.ports) for keys in wanted})
+        ways: list[tuple[int, State, SliceReach | None]] = [
+            (self.entries[i][keys], state, None) for keys, state in wanted.items()
+        ]
+        if first.keys:
+            self.starts.append(self.entries[i][first.keys])
+        else:
+            self.starts.append(walk.new_port(self.ports))
+            ways.append((self.starts[i], start, self._reach(start, first)))
         if isinstance(child, Leaf):
-            for keys, state in wanted.items():
-                walk.add_leaf(child.alias, self.entries[i][keys], state)
+            for port, state, reach in ways:
+                walk.add_leaf(child.alias, port, state, reach)
             return FromInput(Alias(child.alias))
         onward = tuple(
-            Exchange(self.entries[i][keys], state.key_fields, self.fields[i], state.partitioning, state.aliases)
-            for keys, state in wanted.items()
+            Exchange(port, state.key_fields, self.fields[i], state.partitioning, state.aliases, reach=reach)
+            for port, state, reach in ways
         )
         below = walk.lay_below(child, frozenset(c for c in self.wanted if c.alias in self.parts[i]), onward)
         self.wave = max(self.wave, below.wave + 1)
         return below.source
+
+    def _reach(self, rows: State, visit: Visit) -> SliceReach:
+        """Over which slices of the input that they visit rows reach."""
+        widths = [width for _, width in self.probed[visit.input][visit.keys].windows]
+        back_us = min(widths, default=None)
+        return SliceReach(self.walk.query.slice_us, back_us, rows.windows, rows.time_fields, self.copies)
 
     def _node(self, sources: list[Source]) -> RoutedNode:
         return RoutedNode(
@@ -129,10 +152,14 @@ class _RoutedJoin:
             return self.exchanges
         port = self.walk.new_port(following)
         visit = self.routes[i][number + 1]
+        hashed_on, placed = self.walk.key_fields(visit.keys, both), partitioning_of(visit.keys)
+        aliases = self.walk.in_order(both)
+        if not visit.keys:
+            reach = self._reach(self.walk.state(both, visit.keys, out), visit)
+            return (Exchange(port, hashed_on, out, placed, aliases, reach=reach),)
         sees_new = visit.input < i
         meets = None if sees_new else self.probed[visit.input][visit.keys]
-        hashed_on = self.walk.key_fields(visit.keys, both)
-        return (Exchange(port, hashed_on, out, partitioning_of(visit.keys), self.walk.in_order(both), meets),)
+        return (Exchange(port, hashed_on, out, placed, aliases, meets),)
 
     def _carried(self, bound: frozenset[str], last: bool) -> Fields:
         """What a partial result over `bound` carries on: columns for above, for predicates and filters to come."""
@@ -163,7 +190,7 @@ class _RoutedJoin:
             inputs=(NodeInput(FromOperator(name, label), partial, None), self._kept(visit.input, state)),
             orders=((1,), (0,)),
             predicates=tuple((frozenset({0, 1}), expr) for expr in checks),
-            exact_hash=has_exact_hash(visit.keys),
+            exact_hash=not visit.keys or has_exact_hash(visit.keys),
             out_fields=out,
             filters=tuple(entry for entry in awaited if is_last and entry.above == self.tree.aliases),
             awaited=awaited,

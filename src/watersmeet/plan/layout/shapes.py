@@ -25,7 +25,9 @@ def common_key(plans: Iterable[PhysicalPlan]) -> Partitioning | None:
     """What all joins of plans of one query are hashed on; None if there is no such key, and they have other groups."""
     stages = [stage for plan in plans for stage in plan.stages]
     keys = {stage.partitioning for stage in stages if isinstance(stage, FragmentStage) and not stage.exchanges}
-    alike = len(keys) == 1 and all(isinstance(stage, FragmentStage) and not stage.exchanges for stage in stages)
+    # Segments of a master are no key: another shape has other segments.
+    keyed = (isinstance(stage, FragmentStage) and bool(stage.keys) and not stage.exchanges for stage in stages)
+    alike = len(keys) == 1 and all(keyed)
     return keys.pop() if alike else None
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from watersmeet.model.aligned import BY_SEGMENT, aligned_key
 from watersmeet.model.expressions import Column, Expr, Literal, aliases_of, describe
 from watersmeet.model.ids import Label, OperatorName, Partitioning, StateName
+from watersmeet.model.pair_windows import Reach
 from watersmeet.model.quantities import microseconds
+from watersmeet.model.slices import BY_TIME, SliceReach, slice_key
 from watersmeet.model.streams import Range
 from watersmeet.plan.physical import (
     Exchange,
@@ -42,7 +45,7 @@ def has_exact_hash(keys: Keys) -> bool:
 
 
 def partitioning_of(keys: Keys) -> Partitioning:
-    return Partitioning("+".join(key.name for key in keys))
+    return Partitioning("+".join(key.name for key in keys)) if keys else BY_TIME
 
 
 def operator_name(parts: list[tuple[State, ...]]) -> OperatorName:
@@ -70,7 +73,8 @@ class Walk:
         self.query = query
         self.spec = spec
         self.lineage = tuple(map(frozenset, spec.lineage))
-        self.timed = any(isinstance(entry.window, Range) for entry in query.inputs)
+        self.reach = query.reach_with(spec.pairs)
+        self.timed = len(query.parts) > 1 or self.reach.is_bounded
         self.stages: list[Stage] = []
         self.leaves: list[LeafPort] = []
         self.port_stage: list[int] = []
@@ -96,12 +100,13 @@ class Walk:
         for port in ports:
             self.port_stage[port] = stage
 
-    def add_leaf(self, alias: str, port: int, state: State) -> None:
+    def add_leaf(self, alias: str, port: int, state: State, reach: SliceReach | None = None) -> None:
         computed = tuple(
             (self.query.key_column(key, alias).field_name, key.term(alias))
             for key in self.query.keys
             if alias in key.aliases and not isinstance(key.term(alias), Column)
         )
+        prepared = ((each.column.field_name, each.call) for each in self.query.prepared if each.column.alias == alias)
         wanted = {name for name, _ in state.fields}
         entry = self.query.input(alias)
         raised = self.raised((frozenset({alias}),))
@@ -113,9 +118,10 @@ class Walk:
                 stream=entry.stream.name,
                 port=port,
                 filters=tuple(expr for expr in entry.filters if expr not in later),
-                computed=tuple((name, expr) for name, expr in (*computed, *passed) if name in wanted),
+                computed=tuple((name, expr) for name, expr in (*computed, *prepared, *passed) if name in wanted),
                 state=state,
                 raised=raised,
+                reach=reach,
             )
         )
 
@@ -137,6 +143,9 @@ class Walk:
         return self.query.key_column(key, min(key.aliases & aliases, key=self.order.__getitem__))
 
     def key_fields(self, keys: Keys, aliases: frozenset[str]) -> tuple[str, ...]:
+        """What rows over `aliases` are hashed on; without keys, slices of time."""
+        if not keys:
+            return (slice_key(self.query.slice_us),)
         return tuple(self.key_column(key, aliases).field_name for key in keys)
 
     def fields(self, aliases: frozenset[str], columns: frozenset[Column], timed: bool) -> Fields:
@@ -163,24 +172,48 @@ class Walk:
             if aliases_of(expr) <= everyone and not any(aliases_of(expr) <= part for part in parts)
         ]
 
-    def state(self, inside: frozenset[str], keys: Keys, fields: Fields) -> State:
-        """What is kept of rows over `inside`, hashed on `keys`."""
+    def state(self, inside: frozenset[str], keys: Keys, fields: Fields, copies: int = 1) -> State:
+        """What is kept of rows over `inside`, hashed on `keys`, or in slices of time, so many copies of each then."""
+        key_fields = self.key_fields(keys, inside) if keys else (slice_key(self.query.slice_us, copies),)
+        return self._state(inside, key_fields, fields, partitioning_of(keys))
+
+    def aligned_state(self, inside: frozenset[str], fields: Fields, segment_us: int, master: frozenset[str]) -> State:
+        """What is kept of rows over `inside` in segments of the time of rows over `master`."""
+        if inside == master:
+            return self._state(inside, (aligned_key(segment_us),), fields, BY_SEGMENT)
+        back_us = min(width for _, width in self._windows(master))
+        state = self._state(inside, (aligned_key(segment_us, back_us),), fields, BY_SEGMENT)
+        return replace(state, copied=SliceReach(segment_us, back_us, state.windows, state.time_fields))
+
+    def _state(
+        self, inside: frozenset[str], key_fields: tuple[str, ...], fields: Fields, partitioning: Partitioning
+    ) -> State:
         aliases = self.in_order(inside)
-        windows = tuple(
+        outside = tuple(dict.fromkeys(entry.stream.name for entry in self.query.inputs if entry.alias not in inside))
+        name = self._state_name(aliases, key_fields, fields)
+        state = State(name, aliases, key_fields, fields, self._windows(inside), outside, partitioning)
+        return kept_by_pairs(state, self.query, self.reach) if self.spec.pairs else state
+
+    def _windows(self, inside: frozenset[str]) -> tuple[tuple[str, int], ...]:
+        return tuple(
             (time_field(alias), microseconds(entry.window.width))
-            for alias in aliases
+            for alias in self.in_order(inside)
             if isinstance((entry := self.query.input(alias)).window, Range)
         )
-        outside = tuple(dict.fromkeys(entry.stream.name for entry in self.query.inputs if entry.alias not in inside))
-        key_fields = self.key_fields(keys, inside)
-        name = self._state_name(aliases, key_fields, fields)
-        return State(name, aliases, key_fields, fields, windows, outside, partitioning_of(keys))
 
     def _state_name(self, aliases: tuple[str, ...], key_fields: tuple[str, ...], fields: Fields) -> StateName:
         carried = {lineage_field(self.in_order(below)) for below in self.lineage}
         named = tuple(field for field in fields if field[0] not in carried)
         later = tuple(entry.expr for entry in self.raised((frozenset(aliases),)))
         return state_name(self.query, aliases, key_fields, named, later)
+
+
+def kept_by_pairs(state: State, query: Query, reach: Reach) -> State:
+    """The state with what windows for pairs say of how long its rows stay."""
+    stay = reach.stay(state.aliases)
+    leads = (stay.lead({e.alias for e in query.inputs if e.stream.name == name}) for name in state.outside)
+    widths = tuple((time_field(alias), width) for alias, width in stay.widths)
+    return replace(state, stays_by_pairs=widths, leads=tuple(leads))
 
 
 def state_name(

@@ -25,6 +25,7 @@ from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
 from watersmeet.errors import JobError, cause
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
+from watersmeet.plan.output_mode import check_output_mode
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
 from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns, probe_files
@@ -68,6 +69,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     With `drain`, a run that is stopped emits what it owes first.
     """
     query = bind(job.query, job.streams())
+    check_output_mode(query, job.sink.mode, 'mode = "update" in [sink]')
     assert job.run.checkpoint is not None, "the job file was checked"
     folders = CheckpointFolders(job.run.checkpoint)
     with suppress(OlderFormatError):  # it is brought up to date when it is opened
@@ -103,7 +105,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "keepFor": None if (kept := job.run.retention.for_us) is None else f"{kept} microseconds",
             }
             writer.options(**{name: value for name, value in settings.items() if value is not None})
-            run = writer.trigger(**_trigger(job.run.trigger)).start()
+            run = writer.outputMode(job.sink.mode).trigger(**_trigger(job.run.trigger)).start()
         except SPARK_ERRORS as error:
             raise translate(error) from cause(error)
         try:

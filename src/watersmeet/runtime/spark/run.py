@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -360,7 +361,8 @@ class SparkRun:
         changed = plan is not self._opened.plan  # and what was weighed up for the former one says nothing of it
         considered = () if changed else self._opened.chosen.alternatives
         reason = manifest.answering.reason if changed else self._opened.chosen.reason
-        return explain_text(plan, reason, sizes, considered, manifest.measured, manifest.placement)
+        known = replace(self._opened.chosen.statistics, measured=manifest.measured)
+        return explain_text(plan, reason, sizes, considered, manifest.measured, manifest.placement, known)
 
     def decisions(self) -> list[Mapping[str, Any]]:
         """What was decided while the query ran, and why."""

@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings, ReplanSettings, ScaleSettings
+from watersmeet.adapt.settings import (
+    BalanceSettings,
+    MemorySettings,
+    ReplanSettings,
+    RingSettings,
+    ScaleSettings,
+    read_ring_slots,
+)
 from watersmeet.config import (
     EXISTING,
     SINK_FORMATS,
@@ -25,8 +33,10 @@ from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out
+from watersmeet.plan.output_mode import APPEND, check_output_mode, refuse_gathering
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
+from watersmeet.plan.ring_ways import RingWay
 from watersmeet.runtime.checkpoint import refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.gathering import Gatherer
@@ -60,7 +70,15 @@ OPTIONS = (
     "scale",
     "scaleSlots",
     "scaleSeconds",
+    "ringSlots",
+    "ringAdapt",
+    "ringRelocate",
+    "ringSeconds",
     "balanceBy",
+    "ring",
+    "ringSegment",
+    "ringCopies",
+    "maxCandidates",
     "spill",
     "merge",
     "replan",
@@ -82,6 +100,7 @@ OPTIONS = (
     "keepVersions",
     "keepFor",
 )
+_ASK_FOR_UPDATE = 'outputMode("update")'
 _PLACES = ("path", "checkpointLocation", "latePath")
 
 
@@ -99,6 +118,7 @@ class StreamWriter:
         self._name: str | None = None
         self._report: Report = silent
         self._adapt = AdaptConfig()
+        self._mode = APPEND
 
     def format(self, source: str) -> StreamWriter:
         """`parquet` (exactly once) or `noop` (results are counted and let go). For anything else, `foreachBatch`."""
@@ -130,11 +150,9 @@ class StreamWriter:
         return self
 
     def outputMode(self, mode: str) -> StreamWriter:
-        """Joins only ever add results: `append`."""
-        if mode != "append":
-            raise JobError(
-                f'output mode "{mode}" is not supported', detail='A join emits its results in mode "append".'
-            )
+        """`append`; or `update` for groups without windows, of which each batch emits those that it has changed."""
+        check_output_mode(self._query, mode, _ASK_FOR_UPDATE)
+        self._mode = mode
         return self
 
     def queryName(self, name: str) -> StreamWriter:
@@ -199,6 +217,9 @@ class StreamWriter:
         if path is not None:
             self.option("path", path)
         self._check_folders()
+        check_output_mode(self._query, self._mode, _ASK_FOR_UPDATE)
+        if "deliverEvery" in self._options:
+            refuse_gathering(self._mode, "deliverEvery")
         where = self._options.get("checkpointLocation")
         if not where:
             raise JobError("the query has no checkpoint", hint='Set .option("checkpointLocation", "some/folder").')
@@ -291,7 +312,7 @@ class StreamWriter:
         memory = self._options.get("memory")
         memory_bytes = None if memory is None else parse_bytes(memory, "memory")
         limits = Limits(parse_cores(self._options.get("cores")) or math.inf, memory_bytes or math.inf)
-        plan = PlanSettings(self._options.get("plan", self._adapt.plan), self._statistics, limits)
+        plan = PlanSettings(self._options.get("plan", self._adapt.plan), self._statistics, limits, self._ring_way())
         kept = read_retention(self._whole("keepVersions", VERSIONS_KEPT), self._options.get("keepFor"))
         return RunSettings(plan, self._memory(memory_bytes), slots, groups, kept)
 
@@ -306,6 +327,7 @@ class StreamWriter:
             replan=self._replan(),
             balance=self._balance(),
             scale=self._scale(),
+            ring=self._ring(),
         )
 
     def _balance(self) -> BalanceSettings:
@@ -326,6 +348,15 @@ class StreamWriter:
             by=options.get("balanceBy", given.by),
         )
 
+    def _ring_way(self) -> RingWay:
+        """The options that say how rings are spread, before what a job file says."""
+        given, segment = self._adapt.ring_way, self._options.get("ringSegment")
+        return RingWay(
+            self._options.get("ring", given.name),
+            given.segment if segment is None else parse_duration(segment, "ringSegment"),
+            self._whole("ringCopies", 1) if "ringCopies" in self._options else given.copies,
+        )
+
     def _scale(self) -> ScaleSettings:
         """The options that say how many slots there are, before what a job file says."""
         given, options = self._adapt.scale, self._options
@@ -335,12 +366,32 @@ class StreamWriter:
         if "scaleSeconds" in options:
             seconds = self._number("scaleSeconds", 0.0, "It is the time that a batch may take, in seconds.")
         settings = ScaleSettings(options.get("scale", given.policy), *bounds, seconds)
+        return settings.following(self._interval, self._whole("slots", DEFAULT_SLOTS))
+
+    def _ring(self) -> RingSettings:
+        """The options that say how a ring lies over slots, before what a job file says."""
+        given, options, seconds = self._adapt.ring, self._options, self._adapt.ring.seconds
+        if "ringSeconds" in options:
+            seconds = self._number("ringSeconds", 0.0, "It is the time that a batch may take, in seconds.")
+        settings = RingSettings(
+            read_ring_slots(options["ringSlots"]) if "ringSlots" in options else given.slots,
+            options.get("ringAdapt", given.policy),
+            options.get("ringRelocate", given.relocate),
+            seconds,
+            self._whole("maxCandidates", 0) if "maxCandidates" in options else given.max_candidates,
+        )
+        return settings.following(self._interval, self._whole("slots", DEFAULT_SLOTS))
+
+    @property
+    def _interval(self) -> timedelta | None:
+        """Of the trigger."""
         interval = self._trigger.get("processingTime")
-        every = None if interval is None else parse_duration(str(interval), "processingTime")
-        return settings.following(every, self._whole("slots", DEFAULT_SLOTS))
+        return None if interval is None else parse_duration(str(interval), "processingTime")
 
     def _weights(self) -> tuple[float, ...]:
-        text = self._options.get("slotWeights", "")
+        text = self._options.get("slotWeights")
+        if text is None:
+            return ()
         try:
             weights = tuple(float(word) for word in text.split(",") if word.strip())
         except ValueError:

@@ -14,10 +14,12 @@ from watersmeet import faults
 from watersmeet.errors import InternalError
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.plan.fragment import FragmentStage
+from watersmeet.plan.group_by import GroupByStage
 from watersmeet.plan.hop import HopStage
 from watersmeet.runtime.context import StageContext
 from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages.fragment import run_fragment
+from watersmeet.runtime.stages.group_by import run_group_by
 from watersmeet.runtime.stages.hop import run_hop
 from watersmeet.runtime.stages.task import Arrived, Outcome, ResultWriter, StageTask
 from watersmeet.state.segment_files import Segments
@@ -27,6 +29,7 @@ __all__ = ["Arrived", "Outcome", "ResultWriter", "run_stage"]
 KINDS: dict[type, Callable[[StageTask, Arrived], Outcome]] = {
     FragmentStage: run_fragment,
     HopStage: run_hop,
+    GroupByStage: run_group_by,
 }
 
 

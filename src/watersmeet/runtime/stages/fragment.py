@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from watersmeet.kernel.copying import count_home
 from watersmeet.kernel.join_pieces import join_pieces
 from watersmeet.kernel.pieces import Runs
 from watersmeet.kernel.tally import Tally
@@ -21,6 +23,8 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
     for node in stage.nodes:
         new = [_arrived(task, node, entry, outputs, arrived) for entry in node.inputs]
         tally = task.tally()
+        if not stage.keys:  # rows of a segment have nothing else in common
+            tally = replace(tally, spend=task.spend)
         answers = _answers(task, stage, node, new, tally)
         if not task.context.runs(node.name):
             rows = 0
@@ -31,12 +35,12 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
             rows = sum(run.count for run in task.state.own(node.aliases, outputs[node.name]))
         came = [sum(run.count for run in runs) for runs in new]
         new = [task.state.own(entry.state.aliases, runs) for entry, runs in zip(node.inputs, new, strict=True)]
-        sizes = [sum(run.count for run in runs) for runs in new]
+        sizes = [count_home(runs, entry.state) for entry, runs in zip(node.inputs, new, strict=True)]
         task.count(node.label, sum(sizes), rows)
         task.observe(tally, [entry.state for entry in node.inputs], _shares_of_own(sizes, came))
         for entry, size in zip(node.inputs, sizes, strict=True):
             runs = new.pop(0)
-            if size or not task.context.round:
+            if any(run.count for run in runs) or not task.context.round:
                 task.state.keep(entry.state, runs)
             if isinstance(entry.source, FromInput):
                 task.rows[entry.source.alias] = size
@@ -45,7 +49,7 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
 
 
 def _shares_of_own(sizes: Sequence[int], came: Sequence[int]) -> list[float]:
-    """Of the rows of each input, those that are not copies of what another slot counts."""
+    """Of the rows of each input, those that are not copies of what another slot or segment counts."""
     return [size / rows if rows else 1.0 for size, rows in zip(sizes, came, strict=True)]
 
 

@@ -1,9 +1,23 @@
-"""The task of a hop: partial results of all origins of a routed join meet the states that they probe next."""
+"""The task of a hop: partial results of all origins of a routed join meet the states that they probe next.
+
+What visits slices of time comes to several slots, and what is kept comes to one: rows of inputs are counted where they
+are kept, so that rates are those of the streams however long a ring is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from watersmeet.kernel.copying import in_turns
 from watersmeet.kernel.join_pieces import join_pieces
-from watersmeet.plan.hop import HopStage
+from watersmeet.kernel.pieces import Runs
+from watersmeet.kernel.scan import scan_pieces
+from watersmeet.kernel.tally import Tally
+from watersmeet.model.ids import StateName
+from watersmeet.model.slices import BY_TIME
+from watersmeet.plan.hop import HopStage, Probe
 from watersmeet.runtime.stages.task import Answer, Arrived, Outcome, StageTask
 
 
@@ -25,14 +39,18 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
     for probe in stage.probes if runs else ():
         partial = arrived.at(probe.port, probe.node.inputs[0].state)
         rows = sum(run.count for run in partial)
-        rows_in += rows
         kept = task.state.kept(probe.state)
         seen = fresh.get(probe.state.name, ()) if probe.sees_new else ()
         bound = probe.node.inputs[0].state
+        came = _kept_of(probe, stage, fresh) if stage.hop == 0 and probe.scans else rows
+        rows_in += came
         if stage.hop == 0 and len(bound.aliases) == 1:
-            task.rows[bound.aliases[0]] = rows
+            task.rows[bound.aliases[0]] = came
         tally = task.tally()
-        joined = join_pieces(probe.node, [partial, ()], [(), kept], tally, [(), seen], task.spool.settle)
+        if probe.scans:
+            joined = _scanned(task, probe, partial, [*kept, *seen], tally)
+        else:
+            joined = join_pieces(probe.node, [partial, ()], [(), kept], tally, [(), seen], task.spool.settle)
         answers.append(Answer(joined, probe.exchanges))
         tallies.append((tally, [bound, probe.state]))
     rows = task.pass_on(answers)
@@ -45,3 +63,24 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
         if insert.read_again_in and runs:
             task.notify(insert.state, insert.read_again_in, new)
     return task.outcome()
+
+
+def _kept_of(probe: Probe, stage: HopStage, fresh: Mapping[StateName, Runs]) -> int:
+    """The rows of an origin that this slot keeps in slices of time; of rows that have copies, its share."""
+    aliases = probe.node.inputs[0].state.aliases
+    return sum(
+        round(run.count / insert.state.copies)
+        for insert in stage.inserts
+        if insert.state.aliases == aliases and insert.state.partitioning == BY_TIME
+        for run in fresh[insert.state.name]
+    )
+
+
+def _scanned(task: StageTask, probe: Probe, partial: Runs, met: Runs, tally: Tally) -> Iterator[pa.RecordBatch]:
+    """What partial results make with rows in slices; where these have copies, with the one of each that serves."""
+    bound, state = (entry.state for entry in probe.node.inputs)
+    pairs: Iterable[tuple[Runs, Runs]] = [(partial, met)]
+    if state.copies > 1:
+        pairs = in_turns(partial, met, bound, state, task.context.placement.of(state.partitioning))
+    for some, served in pairs:
+        yield from scan_pieces(probe.node, some, served, tally, task.spend, task.spool.settle)

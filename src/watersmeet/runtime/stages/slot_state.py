@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from watersmeet.kernel.aggregate import combine
 from watersmeet.kernel.indexed import Indexed, Stretches
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.pieces import Runs, is_piece, merged_pieces
@@ -33,6 +34,7 @@ from watersmeet.model.routing import (
     union_ranges,
 )
 from watersmeet.model.segments import Segment
+from watersmeet.model.slices import BY_TIME
 from watersmeet.model.spread import Share
 from watersmeet.plan.physical import State
 from watersmeet.runtime.context import GroupsToMerge, StageContext
@@ -125,7 +127,13 @@ class SlotState:
         return sum(segment.live_rows for segment in self.context.segments.get(state.name, ()))
 
     def share_of_all_slots(self, state: State) -> float:
-        """How many times the rows of `state` in this slot go into those of all slots."""
+        """How many times the rows of `state` in this slot go into those of all slots that a row does not visit.
+
+        Rows in slices of time are visited in every slot that has any, one copy of each. Of rows that are copied to
+        segments each counts once.
+        """
+        if state.partitioning == BY_TIME:
+            return 1.0
         owned = self._owned(state)
         everywhere = self.rows_in_all_slots(state)
         held = self.context.segments.get(state.name, ())
@@ -135,7 +143,7 @@ class SlotState:
             for segment in held
         )
         if here:
-            return everywhere / here
+            return everywhere / here / state.copies
         return len(owned.bounds) / max(1, count_groups(owned.groups))
 
     def hashes_in_all_slots(self, state: State) -> HashFilter:
@@ -211,7 +219,7 @@ class SlotState:
 
     def _pieces(self, runs: Runs, state: State) -> Iterator[pa.RecordBatch]:
         for piece in merged_pieces(runs, state.schema):
-            yield piece
+            yield piece if state.partials is None else combine(piece, state.partials)
             self._settle()
 
     def _add(self, segment: Segment) -> None:
@@ -220,7 +228,7 @@ class SlotState:
 
     def _unexpired(self, rows: pa.RecordBatch, state: State, until: int | None, newest: int) -> pa.RecordBatch:
         """The rows that a future row may still need. The others go, or go cold where they are owed results."""
-        if until is None or not state.windows or not rows.num_rows:
+        if until is None or not state.stays or not rows.num_rows:
             return rows
         alive = expiry(rows, state) > until
         if alive.all():
@@ -317,7 +325,7 @@ class SlotState:
     def _still_owed(self, rows: pa.RecordBatch, state: State, merge: GroupsToMerge) -> pa.RecordBatch:
         """The rows of merged groups that a future row, or one of another generation, may still join with."""
         until = self.context.horizons_us[state.name]
-        if until is None or not state.windows or not rows.num_rows:
+        if until is None or not state.stays or not rows.num_rows:
             return rows
         bounds = self._routing(state).bounds
         since = np.full(len(bounds), NEVER, dtype=np.int64)
@@ -360,7 +368,7 @@ def _entering(new: Runs, state: State, until: int | None) -> Candidate:
     newest = LONG_AGO
     for run in new:
         ends = expiry(run.part, state)
-        alive = len(ends) if until is None or not state.windows else int(np.count_nonzero(ends > until))
+        alive = len(ends) if until is None or not state.stays else int(np.count_nonzero(ends > until))
         rows += alive
         size += int(run.nbytes * alive / len(ends))
         newest = max(newest, int(np.max(ends)))

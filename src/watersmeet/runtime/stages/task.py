@@ -14,17 +14,26 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from watersmeet.errors import LimitError
+from watersmeet.kernel.aggregate import partial_rows
 from watersmeet.kernel.evaluate import evaluate
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.pieces import Runs, is_piece
 from watersmeet.kernel.prepare import keyed
 from watersmeet.kernel.rows import merge_sorted, sort_by_hash
-from watersmeet.kernel.tally import FilterTally, Tally
+from watersmeet.kernel.tally import FilterTally, PredicateTally, Tally
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.ids import Label, StateName
 from watersmeet.model.segments import Segment
-from watersmeet.model.statistics import FilterCounts, PairCounts, add_filters, add_pairs
+from watersmeet.model.statistics import (
+    FilterCounts,
+    PairCounts,
+    PredicateCounts,
+    add_filters,
+    add_pairs,
+    add_predicates,
+)
 from watersmeet.plan.physical import Exchange, Node, State
 from watersmeet.plan.query import Query
 from watersmeet.runtime.context import StageContext
@@ -132,7 +141,9 @@ class StageTask:
         self._pairs: list[PairCounts] = []
         self._own_pairs: list[PairCounts] = []
         self._filters: list[FilterCounts] = []
+        self._predicates: list[PredicateCounts] = []
         self._ahead: dict[StateName, HashFilter] = {}
+        self._candidates = 0
 
     def watch(self, node: Node, new: Sequence[Runs], chunks: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """What the join makes of new rows, with an eye on what its groups earn."""
@@ -162,10 +173,17 @@ class StageTask:
             )
         rows = self._rows_out
         for answer in answers:
-            for chunk in answer.chunks if answer.exchanges else ():
+            for chunk in self._onward(answer, root):
                 rows += chunk.num_rows
                 self._send(chunk, answer.exchanges)
         return rows
+
+    def _onward(self, answer: Answer, root: Node | None) -> Iterable[pa.RecordBatch]:
+        """What is sent. Rows that are grouped next are results of the query, as far as what joins earn goes."""
+        if not answer.exchanges:
+            return ()
+        grouped = any(exchange.partials is not None for exchange in answer.exchanges)
+        return self._traced(answer, root) if grouped else answer.chunks
 
     def _traced(self, answer: Answer, root: Node | None) -> Iterable[pa.RecordBatch]:
         if self._statistics is None or not answer.watched:
@@ -175,7 +193,10 @@ class StageTask:
     def _send(self, rows: pa.RecordBatch, exchanges: Sequence[Exchange]) -> None:
         for exchange in exchanges:
             ahead = self._look_ahead(exchange, rows.num_rows)
-            onward = keyed(rows, exchange.key_fields, exchange.fields, ahead)
+            if exchange.partials is not None:
+                onward = partial_rows(rows, exchange.partials)
+            else:
+                onward = keyed(rows, exchange.key_fields, exchange.fields, ahead, exchange.copied)
             if ahead is not None:
                 self._note_unsent(exchange, rows.num_rows - onward.num_rows)
             sent = self.context.cut(onward, exchange)
@@ -207,9 +228,23 @@ class StageTask:
     def count(self, join: Label, rows_in: int, rows_out: int) -> None:
         self._counts[join] = {"rows_in": rows_in, "rows_out": rows_out}
 
+    def spend(self, candidates: int) -> None:
+        """Note that so many pairs are about to be compared; refuse if they are more than there may be."""
+        self._candidates += candidates
+        most = self.context.max_candidates
+        if most is not None and self._candidates > most:
+            raise LimitError(
+                f"a task would compare {self._candidates:,} pairs of rows in one batch, and max_candidates is {most:,}",
+                detail=f"No equality says which rows {self.context.stage.title} has to compare, so that every one is "
+                "compared with all that are in time for it. The batch was not done, and nothing is lost.",
+                hint="Use smaller batches, shorter windows or more slots, join by an equality, or set a higher limit.",
+            )
+
     def tally(self) -> Tally:
         """For what a join is going to see."""
-        return Tally(filters=FilterTally(time.perf_counter))
+        known = {entry.predicate: entry for entry in self.context.predicates}
+        clock = time.perf_counter
+        return Tally(filters=FilterTally(clock), predicates=PredicateTally(clock, known))
 
     def observe(self, tally: Tally, inputs: Sequence[State], own: Sequence[float] = ()) -> None:
         """Note what a join saw. Rows in other slots count as rows that could have met, but had another key.
@@ -222,6 +257,7 @@ class StageTask:
             if own and own[i] < 1.0:
                 everywhere *= own[i]
                 hashed *= own[i] if self.state.foreign(inputs[j].aliases) else 1.0
+            everywhere = max(everywhere, hashed)  # copies that are at home elsewhere have met what they met here
             low, high = sorted((i, j))
             self._pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, everywhere, hashed))
             self._own_pairs.append(PairCounts(inputs[low].aliases, inputs[high].aliases, possible, same))
@@ -232,6 +268,7 @@ class StageTask:
                 self._pairs.append(seen)
                 self._own_pairs.append(seen)
         self._filters += tally.filters.counts
+        self._predicates += tally.predicates.counts
 
     def outcome(self) -> Outcome:
         report = TaskReport(
@@ -248,6 +285,7 @@ class StageTask:
             rows_merged=self.rows_merged,
             groups={} if self._statistics is None else self._statistics.seen,
             filters=add_filters(self._filters),
+            predicates=add_predicates(self._predicates),
         )
         return Outcome(self._sent, self._notices, report)
 

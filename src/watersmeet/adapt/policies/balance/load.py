@@ -30,6 +30,10 @@ class Piece:
     keys: float = 0.0  # distinct
     narrow: bool = False  # it is hardly more than one key, or is not to be cut any more
     spread: tuple[int, ...] = ()  # the slots that work on it, where these are several
+    among: int | None = None  # it may lie in the first so many slots alone, as a ring does; None: in any
+
+    def may_go_to(self, slot: int) -> bool:
+        return self.among is None or slot < self.among
 
     @property
     def key(self) -> GroupKey:

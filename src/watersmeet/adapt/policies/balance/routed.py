@@ -4,6 +4,9 @@ A routed join keeps a state for each key that it is probed on, so that its group
 piece of one is named by that. Its rows come by hash to whoever owns the group, hop by hop; so a move is as exact there
 as anywhere.
 
+Slices of time are groups like others, but for where they may lie: a ring has a length of its own, and does not become
+longer because a slot outside of it has nothing to do.
+
 Known limit: nobody counts what a routed join does for each group. What came to tasks and not to groups that are counted
 came to it, and is shared out by the rows that it keeps; a hot key, which also makes more results, is taken to be less
 hot than it is. What slots take then is measured, and the next look goes by that.
@@ -20,6 +23,7 @@ import numpy.typing as npt
 from watersmeet.adapt.outlook import Outlook
 from watersmeet.adapt.policies.balance.load import Piece
 from watersmeet.model.ids import OperatorName, Partitioning
+from watersmeet.model.slices import BY_TIME
 
 Pieces = Mapping[tuple[Partitioning, int], Piece]
 Floats = npt.NDArray[np.float64]
@@ -35,7 +39,8 @@ def with_routed(pieces: Pieces, outlook: Outlook) -> Iterator[Piece]:
     for partitioning, (counts, sizes) in kept.items():
         owners = outlook.placement.of(partitioning).owners
         for group in np.flatnonzero(counts).tolist():
-            unseen = Piece(OperatorName(partitioning), partitioning, group, owners[group])
+            among = outlook.placement.ring_slots if partitioning == BY_TIME else None
+            unseen = Piece(OperatorName(partitioning), partitioning, group, owners[group], among=among)
             known = found.get((partitioning, group), unseen)
             found[partitioning, group] = replace(
                 known,

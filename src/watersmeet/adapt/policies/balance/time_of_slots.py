@@ -74,7 +74,9 @@ def _level(view: BalanceView, threshold: float) -> tuple[list[Moved], dict[int, 
     to: dict[Piece, int] = {}
     for _ in range(MOST_MOVES):
         sender = max(seconds, key=lambda number: (seconds[number], -number))
-        receiver = min(seconds, key=lambda number: (seconds[number], number))
+        movable = [piece for piece, took in held[sender].items() if took > 0]
+        open_to = [number for number in seconds if any(piece.may_go_to(number) for piece in movable)]
+        receiver = min(open_to or seconds, key=lambda number: (seconds[number], number))
         if seconds[receiver] >= threshold * seconds[sender]:
             break
         slower = speeds[sender] / speeds[receiver]
@@ -83,7 +85,7 @@ def _level(view: BalanceView, threshold: float) -> tuple[list[Moved], dict[int, 
             took = held[sender][piece]
             return max(seconds[sender] - took, seconds[receiver] + took * slower)
 
-        able = [piece for piece, took in held[sender].items() if took > 0]
+        able = [piece for piece in movable if piece.may_go_to(receiver)]
         best = min(able, key=lambda piece: (longer(piece), piece.key), default=None)
         if best is None or longer(best) >= seconds[sender]:
             break

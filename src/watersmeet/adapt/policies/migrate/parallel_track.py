@@ -16,7 +16,6 @@ import math
 from typing import ClassVar
 
 from watersmeet.adapt.policies.migrate.road import Advance, Standing, Step, TakeOver, Wait
-from watersmeet.model.streams import Range
 from watersmeet.plan.query import Query
 from watersmeet.state.manifest import Warming
 
@@ -25,7 +24,7 @@ class ParallelTrack:
     name: ClassVar[str] = "parallel-track"
 
     def refuse(self, query: Query) -> str | None:
-        unbounded = [entry.alias for entry in query.inputs if not isinstance(entry.window, Range)]
+        unbounded = [alias for alias in query.aliases if query.reach.kept_for_us(alias) is None]
         if unbounded:
             return f"rows of {', '.join(unbounded)} never expire, so that it would wait for ever"
         return None

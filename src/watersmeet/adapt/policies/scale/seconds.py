@@ -98,9 +98,9 @@ def signals(seconds: float, slots: Slots) -> dict[str, float]:
     return {BATCH: seconds, WORK: work, ROWS: sum(slot.rows_in for slot in slots)}
 
 
-def load_of(slots: int, recent: Mapping[str, Sequence[float]]) -> Load | None:
+def load_of(slots: int, recent: Mapping[str, Sequence[float]], names: tuple[str, str, str] = SERIES) -> Load | None:
     """What is known since slots were changed; None where that is too little."""
-    series = [tuple(recent.get(name, ())) for name in SERIES]
+    series = [tuple(recent.get(name, ())) for name in names]
     count = min(map(len, series))
     return Load(slots, *(entries[-count:] for entries in series)) if count >= FEWEST else None
 
