@@ -137,7 +137,7 @@ def draw_spreads(case: Case, plan: str, slots: int, draw: Random) -> tuple[Label
 def some(case: Case, draw: Random) -> Groups | None:
     """Groups that are to have a plan alone, where they can."""
     classes = key_classes(case.equalities)
-    if len(classes) > 1 or len(classes[0]) < len(case.inputs) or draw.random() < 0.4:
+    if len(classes) != 1 or len(classes[0]) < len(case.inputs) or draw.random() < 0.4:
         return None
     return union_ranges((group, group + 1) for group in draw.sample(range(case.groups), draw.randint(1, case.groups)))
 
