@@ -23,6 +23,7 @@ from watersmeet.kernel.pieces import Runs, is_piece
 from watersmeet.kernel.prepare import keyed
 from watersmeet.kernel.rows import merge_sorted, sort_by_hash
 from watersmeet.kernel.tally import FilterTally, PredicateTally, Tally
+from watersmeet.kernel.weigh import combine_alike
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.ids import Label, StateName
 from watersmeet.model.segments import Segment
@@ -91,7 +92,8 @@ class Arrived:
         """All rows at a port, in sorted runs; one run if they are few."""
         rows = self.rows.get(port, [])
         if len(rows) > 1 and not is_piece(rows):
-            rows[:] = [merge_sorted(rows, state.schema)]
+            whole = merge_sorted(rows, state.schema)
+            rows[:] = [whole if state.weighing is None else combine_alike(whole, state.weighing)]
         return [Indexed.run(run) for run in rows]
 
     def take(self, port: int, state: State) -> Runs:
@@ -194,7 +196,7 @@ class StageTask:
         for exchange in exchanges:
             ahead = self._look_ahead(exchange, rows.num_rows)
             if exchange.partials is not None:
-                onward = partial_rows(rows, exchange.partials)
+                onward = partial_rows(rows, exchange.partials, exchange.weighed)
             else:
                 onward = keyed(rows, exchange.key_fields, exchange.fields, ahead, exchange.copied)
             if ahead is not None:
