@@ -26,7 +26,7 @@ from watersmeet.kernel.pieces import Runs
 from watersmeet.kernel.rows import Int64Array, int_column
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.aggregates import COUNT, Partial
-from watersmeet.model.weights import Weighing
+from watersmeet.model.weights import Likeness, Weighing
 from watersmeet.plan.physical import Fields, State, is_time_field
 
 _WEIGHT = Partial(COUNT, None, pa.int64())
@@ -67,6 +67,16 @@ def boundary_times(times: Int64Array, slide_us: int) -> Int64Array:
     steps = times // slide_us + (times % slide_us != 0)
     reached = steps <= NEVER // slide_us
     return np.where(reached, np.where(reached, steps, 0) * slide_us, times)
+
+
+def count_left(rows: pa.RecordBatch, likeness: Likeness) -> int:
+    """How many rows would be left if those that agree were combined."""
+    columns = {name: rows.column(name) for name in likeness.fields}
+    if likeness.slide_us is not None:
+        for name in filter(is_time_field, likeness.fields):
+            columns[name] = pa.array(boundary_times(int_column(rows, name), likeness.slide_us))
+    found: int = pa.table(columns).group_by(likeness.fields, use_threads=False).aggregate([]).num_rows
+    return found
 
 
 def count_rows(runs: Runs, state: State, rows: int) -> int:

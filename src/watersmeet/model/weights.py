@@ -44,6 +44,14 @@ class Weighing:
         return next((column for column, kept in self.parts if kept == part), None)
 
 
+@dataclass(frozen=True)
+class Likeness:
+    """What rows of an input have to agree in to be combined: these columns, event times as boundaries of a slide."""
+
+    fields: tuple[str, ...]
+    slide_us: int | None
+
+
 def is_weighed_name(field_name: str) -> bool:
     """Whether a column "alias.name" is one of `Weighing.columns`, or named as they are.
 

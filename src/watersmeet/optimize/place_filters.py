@@ -104,7 +104,7 @@ def _by_pending(graph: JoinGraph, model: CostModel, standing: Places, prices: Pr
             rates = dict(graph.rates)
             for entry in pending & prices.keys():
                 rates[entry[0]] /= prices[entry].share
-            known[pending] = Estimates(_with_rates(graph, rates) if pending else graph, model)
+            known[pending] = Estimates(with_rates(graph, rates) if pending else graph, model)
         return known[pending]
 
     return estimates_of
@@ -129,7 +129,8 @@ def _price_asking(
     return total
 
 
-def _with_rates(graph: JoinGraph, rates: Mapping[str, float]) -> JoinGraph:
+def with_rates(graph: JoinGraph, rates: Mapping[str, float]) -> JoinGraph:
+    """The same graph with other rates."""
     return JoinGraph(
         rates,
         graph.selectivities,
@@ -137,4 +138,5 @@ def _with_rates(graph: JoinGraph, rates: Mapping[str, float]) -> JoinGraph:
         horizon=graph.horizon,
         row_bytes=graph.row_bytes,
         hashed=graph.hashed,
+        alike=graph.alike,
     )

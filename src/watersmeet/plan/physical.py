@@ -42,7 +42,7 @@ from watersmeet.model.expressions import Column, Expr, columns_of
 from watersmeet.model.ids import Alias, Label, OperatorName, Partitioning, StateName
 from watersmeet.model.routing import Groups, has_group, union_ranges
 from watersmeet.model.slices import BY_TIME, SliceReach, key_copies
-from watersmeet.model.weights import Weighing
+from watersmeet.model.weights import Likeness, Weighing
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 
@@ -83,6 +83,7 @@ class State:
     partials: Partials | None = None  # where its rows are partial aggregates: how these are put together
     copied: SliceReach | None = None  # of rows that are kept once in every segment of a master within it
     weighing: Weighing | None = None  # where its rows are those of an input that is weighed
+    likeness: Likeness | None = None  # where they are those of an input that is, or could be
     # Where there are windows for pairs; else rows stay for as long as their own windows are wide.
     stays_by_pairs: Widths | None = None
     leads: tuple[int, ...] = ()  # of each of `outside`, in microseconds

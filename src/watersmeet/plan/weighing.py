@@ -20,14 +20,12 @@ import pyarrow as pa
 from watersmeet.model.aggregates import Partial
 from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, aliases_of, children, columns_of, describe
 from watersmeet.model.streams import Range, Unbounded
-from watersmeet.model.weights import Weighing
+from watersmeet.model.weights import Likeness, Weighing
 from watersmeet.plan.query import Query
 
 # Functions that give a value, or NULL, for all values of their arguments.
-_TOTAL = frozenset(
-    ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "and", "or", "not", "is_null"]
-    + ["is_not_null", "case", "coalesce", "nullif", "least", "greatest"]
-)
+_COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "least", "greatest", "nullif")
+_TOTAL = frozenset([*_COMPARE, "and", "or", "not", "is_null", "is_not_null", "case", "coalesce"])
 _OF_FLOATS = frozenset(["add", "subtract", "multiply", "divide", "negate"])
 _OF_DECIMALS = frozenset(["add_decimal", "subtract_decimal", "multiply_decimal"])
 _MOST_DIGITS = 38
@@ -85,6 +83,22 @@ def carried_up(query: Query, weighings: Iterable[Weighing]) -> frozenset[Column]
         elif part.arg is not None:
             found.update(columns_of(part.arg))
     return frozenset(found | {each.weight for each in weighings})
+
+
+def likeness_of(query: Query, alias: str, fields: Iterable[str]) -> Likeness | None:
+    """What rows of an input with these columns would have to agree in to be combined; None where they cannot be."""
+    if why_not_weighed(query, alias) is not None:
+        return None
+    weighing = weighing_of(query, alias, combined=True)
+    kept = {part for _, part in weighing.parts}
+    assert query.group_by is not None
+    exprs: list[Expr] = [*query.group_by.groups, *query.predicates]
+    exprs += [part.arg for part in query.group_by.partials if part.arg is not None and part not in kept]
+    exprs += [term for key in query.keys for _, term in key.terms]
+    told_apart = {column.field_name for expr in exprs for column in columns_of(expr)}
+    added_up = {column.field_name for part in kept if part.arg is not None for column in columns_of(part.arg)}
+    added_up |= {column.field_name for column in weighing.columns}
+    return Likeness(tuple(name for name in fields if name not in added_up - told_apart), weighing.slide_us)
 
 
 def cannot_fail(expr: Expr) -> bool:

@@ -33,7 +33,7 @@ from watersmeet.plan.physical import (
 from watersmeet.plan.query import KeyClass, Query
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.plan.tree import Join, marks_of
-from watersmeet.plan.weighing import weighings_of
+from watersmeet.plan.weighing import likeness_of, weighings_of
 
 Keys = tuple[KeyClass, ...]
 
@@ -193,9 +193,14 @@ class Walk:
         aliases = self.in_order(inside)
         outside = tuple(dict.fromkeys(entry.stream.name for entry in self.query.inputs if entry.alias not in inside))
         name = self._state_name(aliases, key_fields, fields)
-        weighing = self.weighings.get(aliases[0]) if len(aliases) == 1 else None
+        weighing = likeness = None
+        if len(aliases) == 1:
+            weighing = self.weighings.get(aliases[0])
+            likeness = likeness_of(self.query, aliases[0], (name for name, _ in fields))
         windows = self._windows(inside)
-        state = State(name, aliases, key_fields, fields, windows, outside, partitioning, weighing=weighing)
+        state = State(
+            name, aliases, key_fields, fields, windows, outside, partitioning, weighing=weighing, likeness=likeness
+        )
         return kept_by_pairs(state, self.query, self.reach) if self.spec.pairs else state
 
     def _windows(self, inside: frozenset[str]) -> tuple[tuple[str, int], ...]:

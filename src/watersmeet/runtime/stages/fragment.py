@@ -9,7 +9,6 @@ from watersmeet.kernel.copying import count_home
 from watersmeet.kernel.join_pieces import join_pieces
 from watersmeet.kernel.pieces import Runs
 from watersmeet.kernel.tally import Tally
-from watersmeet.kernel.weigh import count_rows
 from watersmeet.model.ids import OperatorName
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.physical import FromInput, FromOperator, Node, NodeInput
@@ -44,7 +43,7 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
             if any(run.count for run in runs) or not task.context.round:
                 task.state.keep(entry.state, runs)
             if isinstance(entry.source, FromInput):
-                task.rows[entry.source.alias] = count_rows(runs, entry.state, size)
+                task.count_input(entry.source.alias, entry.state, runs, size)
     task.state.unite_parts()
     return task.outcome()
 

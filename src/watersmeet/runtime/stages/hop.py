@@ -15,7 +15,6 @@ from watersmeet.kernel.join_pieces import join_pieces
 from watersmeet.kernel.pieces import Runs
 from watersmeet.kernel.scan import scan_pieces
 from watersmeet.kernel.tally import Tally
-from watersmeet.kernel.weigh import count_rows
 from watersmeet.model.ids import StateName
 from watersmeet.model.slices import BY_TIME
 from watersmeet.plan.hop import HopStage, Probe
@@ -46,7 +45,7 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
         came = _kept_of(probe, stage, fresh) if stage.hop == 0 and probe.scans else rows
         rows_in += came
         if stage.hop == 0 and len(bound.aliases) == 1:
-            task.rows[bound.aliases[0]] = count_rows(partial, bound, came)
+            task.count_input(bound.aliases[0], bound, partial, came)
         tally = task.tally()
         if probe.scans:
             joined = _scanned(task, probe, partial, [*kept, *seen], tally)
