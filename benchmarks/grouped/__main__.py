@@ -117,11 +117,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=GroupedData.seconds, help="of event time")
     parser.add_argument("--per-second", type=int, default=GroupedData.per_second, help="rows of each stream")
     parser.add_argument("--results", type=float, default=GroupedData.results, help="joined rows for each row")
+    parser.add_argument("--files", type=int, default=GroupedData.files, help="of each stream: a batch is one")
     parser.add_argument("--only", default="", help="names of contenders, separated by commas")
     parser.add_argument("--repeat", type=int, default=1, help="runs of every contender, in turns")
     parser.add_argument("--json", type=Path, help="also write all runs to this file")
     args = parser.parse_args()
-    data = GroupedData(args.seconds, args.per_second, args.results, args.panes)
+    data = GroupedData(args.seconds, args.per_second, args.results, args.panes, args.files)
     there = [*LOCAL, *(each for each in (ON_SPARK if args.spark else ()) if each.asks or args.panes == 1)]
     try:
         wanted = choose(names(there), args.only)

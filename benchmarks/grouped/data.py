@@ -70,7 +70,8 @@ def _tables(data: GroupedData, number: int) -> Iterator[pa.Table]:
     for places in np.array_split(np.arange(total), data.files):
         keys = rng.integers(0, data.keys, len(places))
         # Never at a boundary, where one engine has a row in the window that ends there, and another in the next one.
-        times = begin + 1 + places * (SECOND - 2) // data.per_second + places // data.per_second
+        second, within = np.divmod(places, data.per_second)
+        times = begin + second * SECOND + 1 + within * (SECOND - 2) // data.per_second
         yield _table(keys, keys % data.groups, rng.integers(0, 10_000, len(places)), times)
     last = np.array([begin + (data.seconds + 3600) * SECOND + 1])
     yield _table(np.array([-1 - number]), np.array([0]), np.array([0]), last)
