@@ -32,7 +32,7 @@ from watersmeet.optimize.shape import from_tree
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
-from watersmeet.plan.tree import Tree, choose_tree, joins_of, still_weighed
+from watersmeet.plan.tree import COMBINED, Tree, choose_tree, joins_of, still_weighed
 
 EFFORT_SECONDS = 8e-6  # that a unit of `Estimates.effort` takes, some; see `strategies.py`
 GUESS_SECONDS = 0.4e-3  # for the square of the number of inputs: what a full search takes, before one was timed
@@ -94,7 +94,8 @@ class Reconsidering:
 
 
 def figures_of(graph: JoinGraph, filters: Prices = MappingProxyType({})) -> dict[str, float]:
-    """Rates by input, selectivities by pair of inputs, and the shares that filters pass, by input and number.
+    """Rates by input, selectivities by pair of inputs, the shares that filters pass, by input and number, and those
+    that are left of inputs if rows that agree are combined.
 
     They are the same figures whichever plan they were measured by.
 
@@ -102,7 +103,9 @@ def figures_of(graph: JoinGraph, filters: Prices = MappingProxyType({})) -> dict
     {'A': 10.0, 'B': 20.0, 'A B': 0.1}
     """
     passes = {f"{alias}.{place + 1}": price.share for (alias, place), price in filters.items()}
-    return {**graph.rates, **{" ".join(pair): share for pair, share in graph.selectivities.items()}, **passes}
+    alike = {f"{alias}{COMBINED}": share for alias, share in graph.alike.items()}
+    shares = {" ".join(pair): share for pair, share in graph.selectivities.items()}
+    return {**graph.rates, **shares, **passes, **alike}
 
 
 def price_standing(asked: Reconsidering, graph: JoinGraph) -> PlannedTree:

@@ -12,7 +12,7 @@ import pytest
 
 import watersmeet as wm
 from watersmeet.adapt.forced_step import ForcedStep
-from watersmeet.adapt.settings import MemorySettings
+from watersmeet.adapt.settings import MemorySettings, ReplanSettings
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.placement import Placement
@@ -55,13 +55,19 @@ def batches_of(count: int, rows: int = 16, keys: int = 3) -> dict[str, list[pa.R
 Outcome = tuple[Counter[tuple[Any, ...]], list[Event], list[str]]
 
 
-def run(plan: str, data: Mapping[str, list[pa.RecordBatch]], forced: Sequence[ForcedStep] = ()) -> Outcome:
+def run(
+    plan: str,
+    data: Mapping[str, list[pa.RecordBatch]],
+    forced: Sequence[ForcedStep] = (),
+    replan: ReplanSettings | None = None,
+) -> Outcome:
     """What a run emits, what it reports, and its plan after each batch."""
     query = bind(TEXT, STREAMS)
     physical = lay_out(query, choose_tree(query, plan))
     results, events, plans = MemoryResults(), list[Event](), list[str]()
     checkpoint = in_memory(query, physical.spec, Placement(2, 8))
-    running = LocalRun(physical, checkpoint, results, MemorySettings(forced=tuple(forced)), report=events.append)
+    settings = MemorySettings(forced=tuple(forced), replan=replan or ReplanSettings())
+    running = LocalRun(physical, checkpoint, results, settings, report=events.append)
     found = list[pa.RecordBatch]()
     for _ in running.batches({name: RowsSource(STREAMS[name], batches) for name, batches in data.items()}):
         plans.append(str(running.manifest.answering.spec.tree))
@@ -116,6 +122,13 @@ def test_what_is_kept_is_by_key_and_slide(expected: Counter[tuple[Any, ...]]) ->
     assert on_top[0] == below[0] == expected
     last = BATCHES - 1
     assert state_rows(below[1], last) * 4 < state_rows(on_top[1], last)
+
+
+def test_a_run_finds_out_that_rows_repeat_and_puts_them_together(expected: Counter[tuple[Any, ...]]) -> None:
+    found, events, plans = run("(A B C)", DATA, replan=ReplanSettings("refined", every=3))
+    assert found == expected
+    assert plans[0] == "(A B C)"
+    assert "{}" in plans[-1], [entry for event in events for entry in event.get("decisions", ())]
 
 
 # --- the examples of the papers --------------------------------------------------------------------------------------
