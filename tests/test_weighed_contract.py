@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import watersmeet as wm
 from grouped_cases import GroupedCase, counted, grouped_cases, rounded
-from strategies import RANDOMS, all_plans, contract_settings
+from strategies import RANDOMS, all_plans, contract_settings, place_filters
 from test_contract import restart_often, tuned
 from test_grouped_contract import check, run
 from test_memory_contract import run_with_schedule
@@ -33,8 +33,12 @@ pytestmark = pytest.mark.slow
 
 
 def marked(plan: str, random: Random) -> str:
-    """A plan with some of its inputs weighed, most of them combined."""
-    return re.sub(r"[^\s()]+", lambda name: name[0] + random.choice(["", COMBINED, COMBINED, SINGLE]), plan)
+    """A plan with some of its inputs weighed, most of them combined; what stands in brackets are filters."""
+
+    def mark(found: re.Match[str]) -> str:
+        return found[0] + ("" if found[0].startswith("[") else random.choice(["", COMBINED, COMBINED, SINGLE]))
+
+    return re.sub(r"\[[^\]]*\]|[^\s()\[\]]+", mark, plan)
 
 
 def weighed_plans(grouped: GroupedCase, random: Random, copies: int = 2) -> list[str]:
@@ -44,7 +48,8 @@ def weighed_plans(grouped: GroupedCase, random: Random, copies: int = 2) -> list
     streams = {name: stream.record_batches() for name, stream in case.streams.items()}
     query = wm.sql(case.text, lateness=case.lateness, **streams).query
     assume(why_not_weighed(query, query.aliases[0]) is None)
-    return [marked(plan, random) for plan in all_plans(case) for _ in range(copies)]
+    placed = (place_filters(plan, case.conditions, random.randrange) for plan in all_plans(case) for _ in range(copies))
+    return [marked(plan, random) for plan in placed]
 
 
 def repeated(grouped: GroupedCase, times: int) -> GroupedCase:

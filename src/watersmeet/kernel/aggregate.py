@@ -170,6 +170,8 @@ def combined(
     try:
         grouped = grouped.select(schema.names).cast(schema)
     except pa.ArrowInvalid as error:
+        if not large:
+            raise
         raise _too_large(next(part for name, part in parts if name in large), error) from error
     batch = _with(concat(grouped.to_batches(), schema), ordered, _from_order)
     return sort_by_hash(batch) if HASH_FIELD in keys else batch

@@ -49,6 +49,7 @@ from watersmeet.plan.tree import (
     mjoin,
     ring_of_parts,
     still_weighed,
+    with_marks,
 )
 
 # Seconds of CPU, as `runtime/calibration.py` measured them on the build machine; for where nobody measures.
@@ -227,9 +228,7 @@ def placed_plans(
     """Those of these plans that are cheaper with a filter above a join, with their filters there."""
     found: list[PlannedTree] = []
     for plan in plans if prices else ():
-        if marks_of(plan.tree):
-            continue  # aggregates of a weighed input are not to see what a filter keeps out
-        at_inputs = replace(plan, tree=bare(plan.tree))
+        at_inputs = replace(plan, tree=with_marks(bare(plan.tree), marks_of(plan.tree)))
         placed = place_filters(query, graph, model, at_inputs, prices)
         if placed is not at_inputs:
             named = replace(placed, strategy=f"{plan.strategy}, filters above")
@@ -256,7 +255,7 @@ def weighed_plans(
         return price_whole(query, graph, model, limits, plan, prices)
 
     for plan in plans if graph.alike else ():
-        weighed = weigh_inputs(query, graph, plan, price)
+        weighed = weigh_inputs(graph, plan, price)
         if weighed is not plan:
             found.append(replace(weighed, strategy=f"{plan.strategy}, rows combined"))
     return found

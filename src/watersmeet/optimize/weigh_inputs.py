@@ -18,8 +18,7 @@ from dataclasses import replace
 from watersmeet.optimize.cost import PlannedTree
 from watersmeet.optimize.place_filters import with_rates
 from watersmeet.plan.join_graph import JoinGraph
-from watersmeet.plan.query import Query
-from watersmeet.plan.tree import filter_counts, marks_of, standing_filters, with_marks
+from watersmeet.plan.tree import marks_of, with_marks
 
 # Seconds for each row: to find those that agree and put them together, and to carry weights on. Measured on the build
 # machine with a key, a group column and one sum, at 10,000 rows a batch (`benchmarks/grouped`).
@@ -43,12 +42,9 @@ def price_weighing(graph: JoinGraph, plan: PlannedTree) -> float:
     return sum(graph.rates[alias] * each[together] for alias, together in marks_of(plan.tree).items())
 
 
-def weigh_inputs(
-    query: Query, graph: JoinGraph, plan: PlannedTree, price: Callable[[PlannedTree], PlannedTree]
-) -> PlannedTree:
+def weigh_inputs(graph: JoinGraph, plan: PlannedTree, price: Callable[[PlannedTree], PlannedTree]) -> PlannedTree:
     """`plan`, which has its price, with those inputs combined that make it cheaper; itself where none does."""
-    raised = {alias for alias, _ in standing_filters(plan.tree, filter_counts(query))}
-    promising = [alias for alias, share in graph.alike.items() if share <= MOST_LEFT and alias not in raised]
+    promising = [alias for alias, share in graph.alike.items() if share <= MOST_LEFT]
     best = plan
     for alias in sorted(promising, key=graph.alike.__getitem__):
         tried = price(replace(best, tree=with_marks(best.tree, {**marks_of(best.tree), alias: True})))

@@ -212,10 +212,7 @@ def _check_filters(tree: Tree, query: Query, text: str) -> None:
 def _check_weighed(tree: Tree, query: Query, text: str) -> None:
     """Refuse to weigh inputs of which each row matters."""
     for leaf in leaves_of(tree):
-        why = why_not_weighed(query, leaf.alias) if leaf.mark else None
-        if leaf.mark and any(alias == leaf.alias for alias, _ in standing_filters(tree, filter_counts(query))):
-            why = "A filter of it stands above a join, and rows that it keeps out are not to be added up."
-        if why is not None:
+        if leaf.mark and (why := why_not_weighed(query, leaf.alias)) is not None:
             raise JobError(
                 f'plan "{text}" puts rows of "{leaf.alias}" together, of which each counts',
                 detail=why,

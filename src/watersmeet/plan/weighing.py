@@ -5,9 +5,10 @@ be: a row that joins with nothing must stop no run, wherever the group-by stands
 carried up as they are, and so are group columns, keys, and what predicates and filters read: rows that differ in one of
 them are not combined.
 
+A filter that stands above a join reads columns that are carried, so that all rows which were combined pass it, or none.
+
 Not weighed, because the event time of each row matters there: inputs of a ring, queries with windows for pairs of
-streams, and windows of any other kind than [RANGE]. Nor are inputs with a filter that stands above a join, since an
-aggregate would see rows that the filter keeps out.
+streams, and windows of any other kind than [RANGE].
 """
 
 from __future__ import annotations
