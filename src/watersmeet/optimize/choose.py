@@ -240,7 +240,7 @@ def price_whole(
     query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plan: PlannedTree, prices: Prices
 ) -> PlannedTree:
     """The plan with all that it costs: moves, filters where they stand, and the weighing of inputs, too."""
-    joined = price_plan(query, weighed_graph(graph, plan), model, plan, prices)
+    joined = price_plan(query, weighed_graph(graph, plan), model, plan, prices, graph.rates)
     full = Cost(joined.cpu + price_weighing(graph, plan), joined.memory)
     return replace(plan, cost=full, qualifies=limits.allow(full))
 
