@@ -70,7 +70,7 @@ def rows_are_combined(grouped: GroupedCase, random: Random, times: int) -> None:
     check(grouped, run(grouped, plan=plan))
 
 
-@contract_settings(30)
+@contract_settings(20)
 @given(grouped_cases(largest=4, apart=False), RANDOMS, st.sampled_from([1, 2]))
 def test_groups_are_the_oracles(grouped: GroupedCase, random: Random, times: int) -> None:
     rows_are_combined(grouped, random, times)
@@ -83,7 +83,7 @@ def test_groups_are_the_oracles_in_many_cases(grouped: GroupedCase, random: Rand
     rows_are_combined(grouped, random, times)
 
 
-@contract_settings(16)
+@contract_settings(10)
 @given(grouped_cases(largest=3, windowed=True, apart=False), RANDOMS, st.sampled_from([1, 500, 3000]))
 def test_spills_below_delay_a_boundary_and_never_change_it(grouped: GroupedCase, random: Random, budget: int) -> None:
     plan = random.choice(weighed_plans(grouped, random))
@@ -109,7 +109,7 @@ SCHEDULED = (
 )
 
 
-@contract_settings(16)
+@contract_settings(10)
 @given(*SCHEDULED)
 def test_changes_in_both_directions_by_any_road_change_nothing(
     grouped: GroupedCase, random: Random, often: float, rows_a_batch: int
