@@ -220,6 +220,7 @@ def collector() -> tuple[Counter[tuple[Any, ...]], list[int], Callable[[Any, int
 
 
 @pytest.mark.spark
+@pytest.mark.campaign
 def test_foreach_batch_gets_every_result_once(spark: Any, tmp_path: Path) -> None:
     case = named("a bushy tree")
     case.write(tmp_path)
@@ -356,6 +357,7 @@ def test_silent_sources_do_not_stop_merges(spark: Any, owing: Conformance, tmp_p
 
 
 @pytest.mark.spark
+@pytest.mark.campaign
 def test_a_full_disk_is_told_and_nothing_is_lost(spark: Any, owing: Conformance, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     (tmp_path / "ck").rename(whole)

@@ -152,7 +152,13 @@ def test_two_starts_on_one_checkpoint(home: Path, start: Callable[..., Any]) -> 
     check_exact(home)
 
 
-@pytest.mark.parametrize("trigger", ["", "100 milliseconds"], ids=["merges at the end", "a drain"])
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        pytest.param("", marks=pytest.mark.campaign, id="merges at the end"),
+        pytest.param("100 milliseconds", id="a drain"),
+    ],
+)
 def test_the_function_cannot_wait_for_itself(trigger: str, home: Path, start: Callable[..., Any]) -> None:
     """In a batch, with what merges at the end emit, or in a drain that another thread asked for."""
     sink, started = FunctionSink(home), threading.Event()
