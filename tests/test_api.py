@@ -37,7 +37,7 @@ def test_a_lateness_that_is_none_is_refused() -> None:
         wm.sql(TEXT, A=ROWS, B=ROWS, lateness="10 parsecs")
 
 
-NAMES = ["time", "lateness", "functions", "rates", "selectivity", "streams", "text"]
+NAMES = ["time", "lateness", "functions", "rates", "selectivity", "repeats", "streams", "text"]
 
 
 @pytest.mark.parametrize("name", NAMES)

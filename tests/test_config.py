@@ -52,6 +52,12 @@ def test_a_plan_that_is_named_stays_unless_replan_is_named_too() -> None:
     assert list(triggers.values()) == ["off", "off", "off", "data-driven"]
 
 
+def test_what_is_known_of_streams() -> None:
+    text = f"{MINIMAL}\n[stats]\nrates = {{ A = 10 }}\nselectivity = {{ 'A B' = 0.1 }}\nrepeats = {{ A = 4 }}"
+    found = parse_job(text, "job.toml").stats
+    assert (found.rates, found.selectivities, found.repeats) == ({"A": 10.0}, {"A B": 0.1}, {"A": 4.0})
+
+
 def test_every_key() -> None:
     job = parse_job(
         """

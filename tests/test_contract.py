@@ -231,11 +231,13 @@ def restart_often(
     ended: list[int],
     draw_memory: DrawMemory = draw_budget,
     ways: Sequence[RingWay] = (UNSAID,),
+    others: Sequence[str] = (),
 ) -> tuple[list[pa.Table], dict[str, Counter[Any]]]:
     """Every batch in a run of its own, on one checkpoint, each with its own plan, slots, groups, owners and budget.
 
     The result files in the order of their deliveries. The batches that were the last of a run which came to its end
-    are added to `ended`. Rings are spread in one of these ways; as they are, where a plan does not allow it.
+    are added to `ended`. Rings are spread in one of these ways; as they are, where a plan does not allow it. Plans are
+    all that there are, and `others`.
     """
     note(case.text)
     streams = {
@@ -259,7 +261,7 @@ def restart_often(
         if case.apart and way.name == ATR:  # segments can be spilled
             memory = replace(memory, budget_bytes=data.draw(st.sampled_from([None, None, 1, 500]), label="budget"))
         lost = number < last and data.draw(st.integers(0, 3), label="lost") == 0
-        plan = data.draw(st.sampled_from([case.plan, case.plan, *plans]), label="plan")
+        plan = data.draw(st.sampled_from([case.plan, case.plan, *plans, *others]), label="plan")
         if plan in plans:
             above = data.draw(RANDOMS, label="above")
             plan = place_filters(plan, case.conditions, above.randrange)

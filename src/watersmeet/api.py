@@ -76,6 +76,7 @@ def sql(
     functions: Mapping[str, Callable[..., Any]] | None = None,
     rates: Mapping[str, float] | None = None,
     selectivity: Mapping[str, float] | None = None,
+    repeats: Mapping[str, float] | None = None,
     **named: Any,
 ) -> SparkQuery | LocalQuery:
     """The query `text` over the given streams: each as an argument of its name, or in `streams`, where any name can be.
@@ -85,8 +86,9 @@ def sql(
     `max_ahead` says how far a row may be ahead of what `ahead_of` names, the "clock" or all the "streams"; one that is
     further ahead is set aside as late rows are. Without it none is.
     `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out; `predicate` declares more
-    of one. What is known of the streams may help to choose a plan: `rates` in rows a second by input, and `selectivity`
-    by pair of inputs, as in {"A B": 0.01}.
+    of one. What is known of the streams may help to choose a plan: `rates` in rows a second by input, `selectivity` by
+    pair of inputs, as in {"A B": 0.01}, and `repeats`: how many rows of an input, of those that come together, agree in
+    all that matters to the groups of the query.
     """
     _refuse_streams_as_settings(
         streams=streams,
@@ -97,9 +99,10 @@ def sql(
         functions=functions,
         rates=rates,
         selectivity=selectivity,
+        repeats=repeats,
     )
     given = _all_streams(streams or {}, named)
-    statistics = Statistics(rates or {}, selectivity or {})
+    statistics = Statistics(rates or {}, selectivity or {}, repeats=repeats or {})
     times = _of_each("time", time, given)
     delays = {name: _duration(value, name) for name, value in _of_each("lateness", lateness, given).items()}
     ahead = {name: parse_max_ahead(value, name) for name, value in _of_each("max_ahead", max_ahead, given).items()}

@@ -412,6 +412,9 @@ def _read_stats(section: Section) -> Statistics:
             name: _number(value, f'selectivity of "{name}" in [stats]')
             for name, value in section.table("selectivity").items()
         },
+        repeats={
+            name: _number(value, f'repeats of "{name}" in [stats]') for name, value in section.table("repeats").items()
+        },
     )
 
 

@@ -50,7 +50,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("ring_slots", "ring_adapt", "ring_relocate", "ring_seconds"),
         *("spill", "spill_at", "spill_share", "merge", "smoothing", "upkeep", "force"),
     ),
-    "stats": ("rates", "selectivity"),
+    "stats": ("rates", "selectivity", "repeats"),
 }
 
 OptionValue = str | int | float | bool

@@ -141,6 +141,13 @@ def test_groups_are_the_oracles(run: Run, tmp_path: Path) -> None:
     assert "SpillGroups" in [entry["decision"] for event in events[:-1] for entry in event.get("decisions", ())]
 
 
+def test_groups_below_joins_are_the_oracles(run: Run, tmp_path: Path) -> None:
+    GROUPED.write(tmp_path)
+    rows, events = run(replace(GROUPED, plan="((A{} B{}) C{})"), tmp_path, "parquet", 8_000)
+    assert rows == grouped_answer(GROUPED)
+    assert "SpillGroups" in [entry["decision"] for event in events[:-1] for entry in event.get("decisions", ())]
+
+
 @pytest.mark.spark
 @pytest.mark.campaign
 def test_running_totals_on_spark(spark: Any, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def planned(text: str, setting: str) -> tuple[Query, PhysicalPlan]:
         ("alias_like_a_node", ALIAS_J1, "left-deep"),
         ("pair_windows", PAIRS, "left-deep"),
         ("group_by", GROUPED, "left-deep"),
+        ("group_by_below", GROUPED, "(A{} B{1})"),
         ("one_stream", ONE_STREAM, "mjoin"),
     ],
 )

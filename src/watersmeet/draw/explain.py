@@ -28,6 +28,7 @@ from watersmeet.draw.words import (
     key_text,
     output_text,
     stages_text,
+    weighing_text,
     where_to,
     window_text,
 )
@@ -118,6 +119,11 @@ def measured_lines(measured: Measured) -> list[str]:
             sides = f"{' '.join(pair.left)} with {' '.join(pair.right)}"
             lines.append(f"{sides}: selectivity {pair.selectivity:.3g}{checked}")
     lines += [
+        f"{alias}: {seen.rows / seen.left:.3g} rows agree in all that matters to the groups, where they are combined"
+        for alias, seen in measured.alike.items()
+        if seen.left > 0
+    ]
+    lines += [
         f"{seen.alias}, filter {seen.filter}: passes {seen.share:.3g}, {seen.seconds / seen.rows * 1e6:.3g} us a row"
         for seen in measured.filters
         if seen.rows > 0
@@ -165,6 +171,7 @@ def explain_json(
                 {"left": list(p.left), "right": list(p.right), "selectivity": p.selectivity, "key": p.key_share}
                 for p in ([] if measured is None else measured.pairs)
             ],
+            "alike": {} if measured is None else {alias: seen.share for alias, seen in measured.alike.items()},
             "filters": [seen.to_json() for seen in (() if measured is None else measured.filters)],
             "predicates": [seen.to_json() for seen in (() if measured is None else measured.predicates)],
         },
@@ -191,7 +198,8 @@ class _TextTree:
         for entry in join.inputs:
             kept = self._kept(entry)
             if isinstance(entry.source, FromInput):
-                drawing.add(Text("\n".join([_leaf_line(self.plan, entry.source.alias), *kept])))
+                weighed = filter(None, [weighing_text(self.plan, entry.source.alias)])
+                drawing.add(Text("\n".join([_leaf_line(self.plan, entry.source.alias), *weighed, *kept])))
                 continue
             below = self.joins[entry.source.name]
             first, *rest = _join_lines(below)
@@ -240,6 +248,7 @@ def _input_json(plan: PhysicalPlan, alias: str) -> dict[str, Any]:
         "kept_seconds": None if kept_us is None else max(0, kept_us) / 1e6,
         "kept": kept_text(plan.query, reach, alias),
         "filters": [expression_text(expr) for expr in entry.filters],
+        "weighed": weighing_text(plan, alias) or None,
         "columns_read": list(plan.stream_columns(entry.stream.name)),
     }
 

@@ -32,6 +32,7 @@ from watersmeet.draw.words import filters_text, key_text, stages_text, where_to,
 from watersmeet.model.ids import OperatorName
 from watersmeet.plan.pair_windows import stay_text
 from watersmeet.plan.physical import FromInput, PhysicalPlan, State
+from watersmeet.plan.tree import marks_of
 
 
 @dataclass(frozen=True)
@@ -200,4 +201,6 @@ def _sketch_leaf(plan: PhysicalPlan, alias: str) -> LeafCard:
         lines.append(Line(stay_text(plan.query.reach_with(plan.spec.pairs), alias), SMALL))
     if filters := plan.filters_at(alias):
         lines.append(Line(f"where {filters_text(filters)}", CHECK))
+    if alias in marks_of(plan.spec.tree):
+        lines.append(Line("alike combined" if marks_of(plan.spec.tree)[alias] else "weighed", CHECK))
     return LeafCard(tuple(lines), min(MOST_STREAM, max(COLUMN - 10, *(line.width + 20 for line in lines))))

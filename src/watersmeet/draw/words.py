@@ -12,7 +12,7 @@ from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, Pyth
 from watersmeet.model.quantities import duration_text, microseconds
 from watersmeet.model.slices import key_copies, key_slice
 from watersmeet.model.streams import Range, Window
-from watersmeet.plan.physical import Exchange, PhysicalPlan
+from watersmeet.plan.physical import Exchange, PhysicalPlan, is_time_field
 from watersmeet.plan.query import Query
 
 _SIGNS = {"equal": "=", "not_equal": "<>", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">="}
@@ -79,6 +79,22 @@ def grouped_text(group_by: GroupBy, expr: Expr) -> str:
         return replace(part, arg=spelled(part.arg)) if isinstance(part, Cast) else part
 
     return expression_text(spelled(expr))
+
+
+def weighing_text(plan: PhysicalPlan, alias: str) -> str:
+    """What becomes of the rows of an input that is weighed; nothing where it is not."""
+    leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
+    weighing = leaf.state.weighing
+    if weighing is None:
+        return ""
+    made = {column.field_name for column in weighing.columns}
+    names = [name for name, _ in leaf.state.fields if name not in made and not is_time_field(name)]
+    if weighing.slide_us is not None:
+        names.append(f"{duration_text(weighing.slide_us)} of event time")
+    kept = ", ".join(["their number", *(part.text for _, part in weighing.parts)])
+    if not weighing.combined:
+        return f"each row has a weight, and may stand for several with {kept}"
+    return f"rows are combined that agree in {', '.join(names)}, with {kept}"
 
 
 def filters_text(filters: Sequence[Expr]) -> str:

@@ -15,7 +15,7 @@ out one by one, as they are emitted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from watersmeet.kernel.hashing import hash_groups
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.probe import expand
 from watersmeet.kernel.rows import Int64Array, concat, hashes, int_column, sort_by_hash, take
+from watersmeet.kernel.whole_numbers import EXACT, decimals, digits, multiplied
 from watersmeet.kernel.window import LONG_AGO, NEVER, lifetimes_by
 from watersmeet.model.aggregates import (
     AVG,
@@ -46,6 +47,7 @@ from watersmeet.model.aggregates import (
     end_column,
     partials_of,
 )
+from watersmeet.model.weights import Weighing
 from watersmeet.plan.physical import HASH_FIELD
 
 # Rows, one for each boundary that a partial row counts at, that are put together at once.
@@ -54,13 +56,15 @@ AT_ONCE = 1 << 20
 _END = "#end"
 _NEW, _OLD = "#new", "#old"
 _COMBINED = {COUNT: "sum", SUM: "sum", MIN: "min", MAX: "max"}
-_EXACT = Context(prec=120)  # digits: more than any quotient of ours is rounded from
 _HALF = 1 << 61  # of what is added up here in 64 bits
 _IF_ANY = pc.ScalarAggregateOptions(skip_nulls=True, min_count=1)
 
 
-def partial_rows(rows: pa.RecordBatch, partials: Partials) -> pa.RecordBatch:
-    """The partial rows of joined rows, whose columns are named "alias.name", sorted by hash."""
+def partial_rows(rows: pa.RecordBatch, partials: Partials, weighed: Sequence[Weighing] = ()) -> pa.RecordBatch:
+    """The partial rows of joined rows, whose columns are named "alias.name", sorted by hash.
+
+    Rows of inputs that are `weighed` stand for as many as their weight says.
+    """
     group_by = partials.group_by
     groups = [_normal(evaluate(expr, rows)) for expr in group_by.groups]
     columns = [pa.array(hash_groups(groups, rows.num_rows)), *groups]
@@ -68,7 +72,7 @@ def partial_rows(rows: pa.RecordBatch, partials: Partials) -> pa.RecordBatch:
     if partials.panes is not None:
         first, oldest, counted = runs_of(rows, partials.panes)
         columns += [pa.array(first), pa.array(oldest)]
-    columns += [_begin(part, rows) for part in group_by.partials]
+    columns += [_weighted(part, rows, weighed) for part in group_by.partials]
     whole = pa.RecordBatch.from_arrays(columns, schema=pa.schema([(HASH_FIELD, pa.uint64()), *partials.fields]))
     return combine(whole if counted is None else take(whole, counted), partials)
 
@@ -88,7 +92,20 @@ def runs_of(rows: pa.RecordBatch, panes: Panes) -> tuple[Int64Array, Int64Array,
     return first, oldest, None if counted.all() else np.flatnonzero(counted)
 
 
-def _begin(part: Partial, rows: pa.RecordBatch) -> pa.Array:
+def _weighted(part: Partial, rows: pa.RecordBatch, weighed: Sequence[Weighing]) -> pa.Array:
+    """What is kept of an aggregate for each joined row, which stands for as many as the weights in it say."""
+    own = next((each for each in weighed if each.column_of(part) is not None), None)
+    column = None if own is None else own.column_of(part)
+    value = begin(part, rows) if column is None else rows.column(column.field_name)
+    if part.function in (MIN, MAX):
+        return value
+    try:
+        return multiplied(value, [int_column(rows, e.weight.field_name) for e in weighed if e is not own])
+    except pa.ArrowInvalid as error:
+        raise _too_large(part, error) from error
+
+
+def begin(part: Partial, rows: pa.RecordBatch) -> pa.Array:
     """What is kept of an aggregate for each single row."""
     if part.arg is None:
         return pa.array(np.ones(rows.num_rows, dtype=np.int64))
@@ -96,6 +113,14 @@ def _begin(part: Partial, rows: pa.RecordBatch) -> pa.Array:
     if part.function == COUNT:
         return value.is_valid().cast(pa.int64())
     return (_normal(value) if part.function in (MIN, MAX) else value).cast(part.type)
+
+
+def _too_large(part: Partial, error: Exception) -> InputError:
+    return InputError(
+        f"{part.text} of a group is too large",
+        detail=f"{str(error).rstrip('.')}.",
+        hint="Take narrower windows, or smaller groups.",
+    )
 
 
 def _normal(column: pa.Array) -> pa.Array:
@@ -121,19 +146,45 @@ def combine(rows: pa.RecordBatch, partials: Partials) -> pa.RecordBatch:
 def _combine(
     rows: pa.RecordBatch, partials: Partials, keys: tuple[str, ...], flags: Sequence[str] = ()
 ) -> pa.RecordBatch:
-    """One row for each value of `keys`; flags are set where they are in any of the rows."""
+    return combined(rows, keys, list(zip(partials.part_fields, partials.group_by.partials, strict=True)), flags)
+
+
+def combined(
+    rows: pa.RecordBatch, keys: Sequence[str], parts: Sequence[tuple[str, Partial]], flags: Sequence[str] = ()
+) -> pa.RecordBatch:
+    """One row for each value of `keys`, with what its rows have of each of `parts` together.
+
+    Flags are set where they are in any of the rows. Sorted by hash, if rows have one.
+    """
     if rows.num_rows < 2:
         return rows
-    parts = list(zip(partials.part_fields, partials.group_by.partials, strict=True))
     ordered = [name for name, part in parts if _is_ordered(part)]
-    table = pa.Table.from_batches([_with(rows, ordered, _as_order)])
+    large = [name for name, part in parts if part.function == COUNT and _may_overflow(rows.column(name))]
+    table = pa.Table.from_batches([_with(_with(rows, ordered, _as_order), large, _as_decimal)])
     wanted = [(name, _COMBINED[part.function], _IF_ANY) for name, part in parts]
     grouped = table.group_by(keys, use_threads=False).aggregate([*wanted, *((flag, "max") for flag in flags)])
     names = {f"{name}_{function}": name for name, function, _ in wanted} | {f"{flag}_max": flag for flag in flags}
     grouped = grouped.rename_columns([names.get(name, name) for name in grouped.schema.names])
-    schema = pa.schema([field for field in table.schema if field.name in {*keys, *names.values()}])
-    batch = concat(grouped.select(schema.names).cast(schema).to_batches(), schema)
-    return sort_by_hash(_with(batch, ordered, _from_order))
+    kept = {*keys, *names.values()}
+    schema = pa.schema([pa.field(f.name, pa.int64()) if f.name in large else f for f in table.schema if f.name in kept])
+    try:
+        grouped = grouped.select(schema.names).cast(schema)
+    except pa.ArrowInvalid as error:
+        if not large:
+            raise
+        raise _too_large(next(part for name, part in parts if name in large), error) from error
+    batch = _with(concat(grouped.to_batches(), schema), ordered, _from_order)
+    return sort_by_hash(batch) if HASH_FIELD in keys else batch
+
+
+def _may_overflow(counts: pa.Array) -> bool:
+    """Whether counts could add up to more than 64 bits hold. None is NULL, or below zero."""
+    values = counts.to_numpy()
+    return int(values.max()) > NEVER // len(values)
+
+
+def _as_decimal(column: pa.Array) -> pa.Array:
+    return column.cast(pa.decimal128(38, 0))
 
 
 def _is_ordered(part: Partial) -> bool:
@@ -280,34 +331,15 @@ def _average(aggregate: Aggregate, total: pa.Array, count: pa.Array) -> pa.Array
         return pa.array(sums / some, mask=rows == 0)
     kind = aggregate.type
     factor = 10 ** (kind.scale - total.type.scale)
-    digits = _digits(total)
-    if digits is not None and bool(np.all(np.abs(digits) < _HALF // factor)):
-        doubled = 2 * np.abs(digits) * factor
-        return _decimals(np.sign(digits) * ((doubled + some) // (2 * some)), kind, rows == 0)
+    whole = digits(total)
+    if whole is not None and bool(np.all((np.abs(whole) < _HALF // factor) & (some < _HALF))):
+        doubled = 2 * np.abs(whole) * factor
+        return decimals(np.sign(whole) * ((doubled + some) // (2 * some)), kind, rows == 0)
     quotients = [
-        None if value is None else _EXACT.divide(value, Decimal(n)).quantize(_unit(kind.scale), ROUND_HALF_UP, _EXACT)
+        None if value is None else EXACT.divide(value, Decimal(n)).quantize(_unit(kind.scale), ROUND_HALF_UP, EXACT)
         for value, n in zip(total.to_pylist(), rows.tolist(), strict=True)
     ]
     return pa.array(quotients, type=kind)
-
-
-def _digits(column: pa.Array) -> Int64Array | None:
-    """Decimals as whole numbers of their last digit, 0 for NULL; None where 64 bits do not hold them all."""
-    if not pa.types.is_decimal128(column.type):
-        return None
-    words = np.frombuffer(column.buffers()[1], dtype=np.int64).reshape(-1, 2)
-    low, high = words[column.offset : column.offset + len(column)].T
-    if column.null_count:
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        low, high = np.where(valid, low, 0), np.where(valid, high, 0)
-    return low if bool(np.all(high == low >> 63)) else None
-
-
-def _decimals(digits: Int64Array, kind: pa.DataType, missing: npt.NDArray[np.bool_]) -> pa.Array:
-    """Whole numbers of their last digit as decimals."""
-    words = np.stack([digits, digits >> 63], axis=1)
-    valid = pa.array(~missing).buffers()[1] if missing.any() else None
-    return pa.Array.from_buffers(kind, len(digits), [valid, pa.py_buffer(np.ascontiguousarray(words))])
 
 
 def _unit(scale: int) -> Decimal:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.rows import Int64Array, hash_slice, take
 from watersmeet.model.spread import Share
+from watersmeet.model.weights import is_weighed_name
 
 
 def send_share(batch: pa.RecordBatch, share: Share, aliases: Collection[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -35,13 +36,16 @@ def send_share(batch: pa.RecordBatch, share: Share, aliases: Collection[str]) ->
 
 
 def places_of(rows: pa.RecordBatch, slots: int) -> Int64Array:
-    """For each row, the one of so many places that its content says.
+    """For each row, the one of so many places that its content says; not what weighed rows add up, which may round.
 
     >>> rows = pa.RecordBatch.from_pydict({"k": [7, 7, 7, 7], "v": ["a", "b", None, "a"]})
     >>> places_of(rows, 2)
     array([1, 1, 0, 1])
     """
-    columns = [column for column in map(_hashable, rows.columns) if column is not None]
+    told_apart = [
+        column for name, column in zip(rows.schema.names, rows.columns, strict=True) if not is_weighed_name(name)
+    ]
+    columns = [column for column in map(_hashable, told_apart) if column is not None]
     return (hash_keys(columns) % np.uint64(slots)).astype(np.int64)
 
 

@@ -28,6 +28,7 @@ from watersmeet.kernel.hashing import UInt64Array, hash_keys, integers
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import Int64Array, concat, hashes, int_column, rows_between, sort_by_hash, take
 from watersmeet.kernel.tally import FilterTally
+from watersmeet.kernel.weigh import weigh
 from watersmeet.model.aligned import key_segment, segment_hashes
 from watersmeet.model.coverage import copy_places
 from watersmeet.model.expressions import Expr
@@ -108,7 +109,10 @@ def of_port(rows: pa.RecordBatch, leaf: LeafPort) -> pa.RecordBatch:
 
 
 def entering(split: SplitRows, leaf: LeafPort, tally: FilterTally) -> pa.RecordBatch:
-    """The rows that pass the filters of an input, with what is computed of them: the same for all of its ports."""
+    """The rows that pass the filters of an input, with what is computed of them: the same for all of its ports.
+
+    Where the input is weighed, as weighed rows.
+    """
     batch = split.rows.rename_columns([f"{leaf.alias}.{name}" for name in split.rows.schema.names])
     names, arrays = list(batch.schema.names), list(batch.columns)
     names.append(time_field(leaf.alias))
@@ -122,7 +126,8 @@ def entering(split: SplitRows, leaf: LeafPort, tally: FilterTally) -> pa.RecordB
             raise
         raised = tuple(each.expr for each in leaf.raised)
         computed = _with_computed(_filtered(batch, leaf.alias, raised, tally), leaf)
-    return computed
+    weighing = leaf.state.weighing
+    return computed if weighing is None else weigh(computed, weighing, leaf.state.fields)
 
 
 def _filtered(batch: pa.RecordBatch, alias: str, filters: tuple[Expr, ...], tally: FilterTally) -> pa.RecordBatch:

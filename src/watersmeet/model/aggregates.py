@@ -49,6 +49,10 @@ class Partial:
     arg: Expr | None
     type: pa.DataType
 
+    @property
+    def text(self) -> str:
+        return f"{self.function.upper()}({'*' if self.arg is None else describe(self.arg)})"
+
 
 @dataclass(frozen=True)
 class Panes:

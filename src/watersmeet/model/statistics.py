@@ -141,10 +141,29 @@ class PredicateCounts:
 
 
 @dataclass(frozen=True)
+class AlikeCounts:
+    """Of rows of an input that came together, how many are left if those that agree are combined."""
+
+    rows: float = 0.0
+    left: float = 0.0
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.left / self.rows) if self.rows else 1.0
+
+    def plus(self, other: AlikeCounts) -> AlikeCounts:
+        return AlikeCounts(self.rows + other.rows, self.left + other.left)
+
+    def times(self, weight: float) -> AlikeCounts:
+        return AlikeCounts(self.rows * weight, self.left * weight)
+
+
+@dataclass(frozen=True)
 class Measured:
     """Sums over batches: seconds of event time, rows by query input, what probes, filters and predicates saw.
 
-    `rows` are those that pass all filters of their input, wherever these stand.
+    `rows` are those that pass all filters of their input, wherever these stand. `alike`: of some of them, by input,
+    how many agree.
     """
 
     seconds: float = 0.0
@@ -152,6 +171,7 @@ class Measured:
     pairs: tuple[PairCounts, ...] = ()
     filters: tuple[FilterCounts, ...] = ()
     predicates: tuple[PredicateCounts, ...] = ()
+    alike: Mapping[str, AlikeCounts] = field(default_factory=dict)
 
     def filter(self, alias: str, text: str) -> FilterCounts | None:
         """What was seen of a filter, if it was asked at all."""
@@ -170,13 +190,16 @@ class Measured:
         seen = [replace(pair, batches=1.0) for pair in batch.pairs]
         filters = add_filters([*(entry.times(FADE) for entry in self.filters), *batch.filters])
         predicates = add_predicates([*(entry.times(FADE) for entry in self.predicates), *batch.predicates])
-        return Measured(self.seconds * FADE + batch.seconds, rows, add_pairs([*faded, *seen]), filters, predicates)
+        alike = add_alike([{name: counts.times(FADE) for name, counts in self.alike.items()}, batch.alike])
+        seconds = self.seconds * FADE + batch.seconds
+        return Measured(seconds, rows, add_pairs([*faded, *seen]), filters, predicates, alike)
 
     def to_json(self) -> dict[str, Any]:
         filters = {"filters": [entry.to_json() for entry in self.filters]} if self.filters else {}
         predicates = {"predicates": [entry.to_json() for entry in self.predicates]} if self.predicates else {}
         pairs = [pair.to_json() for pair in self.pairs]
-        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": pairs, **filters, **predicates}
+        alike = {"alike": {name: [seen.rows, seen.left] for name, seen in self.alike.items()}} if self.alike else {}
+        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": pairs, **filters, **predicates, **alike}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Measured:
@@ -186,6 +209,7 @@ class Measured:
             tuple(PairCounts.from_json(pair) for pair in data["pairs"]),
             tuple(FilterCounts(**entry) for entry in data.get("filters", ())),
             tuple(PredicateCounts(**entry) for entry in data.get("predicates", ())),
+            {name: AlikeCounts(*counts) for name, counts in data.get("alike", {}).items()},
         )
 
 
@@ -196,6 +220,15 @@ def add_pairs(counts: Iterable[PairCounts]) -> tuple[PairCounts, ...]:
         key = (entry.left, entry.right)
         total[key] = total[key].plus(entry) if key in total else entry
     return tuple(total.values())
+
+
+def add_alike(counts: Iterable[Mapping[str, AlikeCounts]]) -> dict[str, AlikeCounts]:
+    """One entry for each input."""
+    total: dict[str, AlikeCounts] = {}
+    for each in counts:
+        for alias, seen in each.items():
+            total[alias] = total.get(alias, AlikeCounts()).plus(seen)
+    return total
 
 
 def add_filters(counts: Iterable[FilterCounts]) -> tuple[FilterCounts, ...]:

@@ -8,7 +8,8 @@
 - another strategy by name: what that one finds, whatever else there is.
 
 Filters stand at their inputs, unless a tree says otherwise, or one of these plans is cheaper with a filter above a join
-(`place_filters.py`), by what was measured of it.
+(`place_filters.py`), by what was measured of it. And rows enter the joins as they are, unless a tree says otherwise, or
+one is cheaper where rows of an input that agree are combined first (`weigh_inputs.py`).
 
 The optimiser may propose a cartesian product, which does not run: such plans are passed over. Inputs that no equality
 connects are joined by a ring; what two of them make is kept only where statistics say that it is little.
@@ -31,6 +32,7 @@ from watersmeet.optimize.place_filters import Prices, filter_prices, place_filte
 from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.optimize.shape import from_tree
 from watersmeet.optimize.strategies import EXHAUSTIVE_UP_TO, STRATEGIES, bjtree_init, find_strategy, mjoin_init
+from watersmeet.optimize.weigh_inputs import price_weighing, weigh_inputs, weighed_graph
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import (
@@ -43,8 +45,11 @@ from watersmeet.plan.tree import (
     join_by_key,
     joins_of,
     left_deep,
+    marks_of,
     mjoin,
     ring_of_parts,
+    still_weighed,
+    with_marks,
 )
 
 # Seconds of CPU, as `runtime/calibration.py` measured them on the build machine; for where nobody measures.
@@ -147,14 +152,16 @@ def show_considered(
     prices = filter_prices(query, statistics.measured)
     as_written = price_as_written(graph, "this plan", tree, model)
     standing = price_whole(query, graph, model, limits, as_written, prices)
-    others = [plan for plan in consider(query, statistics, limits, model) if plan.tree != tree]
+    others = [plan for plan in consider(query, statistics, limits, model, tree) if plan.tree != tree]
     return _shown(others, standing, limits)
 
 
-def consider(query: Query, statistics: Statistics, limits: Limits, model: CostModel) -> list[PlannedTree]:
+def consider(
+    query: Query, statistics: Statistics, limits: Limits, model: CostModel, former: Tree | None = None
+) -> list[PlannedTree]:
     """The plans that can run and are worth a look, each with its full price; the first ones win where costs are alike.
 
-    The strategy of each says where it comes from.
+    The strategy of each says where it comes from. With `former`, for a run that has had that one.
     """
     graph = graph_of(query, statistics)
     plans = [price_as_written(graph, name, tree, model) for name, tree in written_plans(query)]
@@ -166,8 +173,11 @@ def consider(query: Query, statistics: Statistics, limits: Limits, model: CostMo
     prices = filter_prices(query, statistics.measured)
     for plan in plans:
         if can_run(query, plan.tree):
-            found.setdefault(str(plan.tree), price_whole(query, graph, model, limits, plan, prices))
+            carrying = plan if former is None else replace(plan, tree=still_weighed(plan.tree, former))
+            found.setdefault(str(carrying.tree), price_whole(query, graph, model, limits, carrying, prices))
     for plan in placed_plans(query, graph, model, limits, [*found.values()], prices):
+        found.setdefault(str(plan.tree), plan)
+    for plan in weighed_plans(query, graph, model, limits, [*found.values()], prices):
         found.setdefault(str(plan.tree), plan)
     return list(found.values())
 
@@ -218,7 +228,7 @@ def placed_plans(
     """Those of these plans that are cheaper with a filter above a join, with their filters there."""
     found: list[PlannedTree] = []
     for plan in plans if prices else ():
-        at_inputs = replace(plan, tree=bare(plan.tree))
+        at_inputs = replace(plan, tree=with_marks(bare(plan.tree), marks_of(plan.tree)))
         placed = place_filters(query, graph, model, at_inputs, prices)
         if placed is not at_inputs:
             named = replace(placed, strategy=f"{plan.strategy}, filters above")
@@ -229,9 +239,26 @@ def placed_plans(
 def price_whole(
     query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plan: PlannedTree, prices: Prices
 ) -> PlannedTree:
-    """The plan with all that it costs: moves, and filters where they stand, too."""
-    full = price_plan(query, graph, model, plan, prices)
+    """The plan with all that it costs: moves, filters where they stand, and the weighing of inputs, too."""
+    joined = price_plan(query, weighed_graph(graph, plan), model, plan, prices, graph.rates)
+    full = Cost(joined.cpu + price_weighing(graph, plan), joined.memory)
     return replace(plan, cost=full, qualifies=limits.allow(full))
+
+
+def weighed_plans(
+    query: Query, graph: JoinGraph, model: CostModel, limits: Limits, plans: Sequence[PlannedTree], prices: Prices
+) -> list[PlannedTree]:
+    """Those of these plans that are cheaper with rows of some inputs combined, with these marked."""
+    found: list[PlannedTree] = []
+
+    def price(plan: PlannedTree) -> PlannedTree:
+        return price_whole(query, graph, model, limits, plan, prices)
+
+    for plan in plans if graph.alike else ():
+        weighed = weigh_inputs(graph, plan, price)
+        if weighed is not plan:
+            found.append(replace(weighed, strategy=f"{plan.strategy}, rows combined"))
+    return found
 
 
 def can_run(query: Query, tree: Tree) -> bool:

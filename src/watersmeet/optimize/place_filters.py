@@ -56,8 +56,18 @@ def filter_prices(query: Query, measured: Measured) -> Prices:
     return {key: FilterPrice(seen.share, seen.seconds / seen.rows) for key, seen in found.items() if seen is not None}
 
 
-def price_plan(query: Query, graph: JoinGraph, model: CostModel, plan: PlannedTree, prices: Prices) -> Cost:
-    """What a plan costs with its moves, and with its filters where they stand."""
+def price_plan(
+    query: Query,
+    graph: JoinGraph,
+    model: CostModel,
+    plan: PlannedTree,
+    prices: Prices,
+    entering: Mapping[str, float] | None = None,
+) -> Cost:
+    """What a plan costs with its moves, and with its filters where they stand.
+
+    `entering` are the rates of rows that enter, where the joins have others.
+    """
     standing = standing_filters(plan.tree, filter_counts(query))
     orders = {bare(join): order for join, order in plan.orders}
     estimates_of = _by_pending(graph, model, standing, prices)
@@ -69,7 +79,7 @@ def price_plan(query: Query, graph: JoinGraph, model: CostModel, plan: PlannedTr
         cpus.append(estimates.node_cpu(blocks, orders[bare(join)]))
         memory += [estimates.memory(block) for block in blocks]
     moves = price_moves(query, plan.tree, orders, estimates_of)
-    asking = _price_asking(plan, graph, estimates_of, standing, prices)
+    asking = _price_asking(plan, entering or graph.rates, estimates_of, standing, prices)
     return Cost(math.fsum(cpus) + moves.cpu + asking, math.fsum(memory) + moves.memory)
 
 
@@ -104,18 +114,22 @@ def _by_pending(graph: JoinGraph, model: CostModel, standing: Places, prices: Pr
             rates = dict(graph.rates)
             for entry in pending & prices.keys():
                 rates[entry[0]] /= prices[entry].share
-            known[pending] = Estimates(_with_rates(graph, rates) if pending else graph, model)
+            known[pending] = Estimates(with_rates(graph, rates) if pending else graph, model)
         return known[pending]
 
     return estimates_of
 
 
 def _price_asking(
-    plan: PlannedTree, graph: JoinGraph, estimates_of: Callable[[Join], Estimates], standing: Places, prices: Prices
+    plan: PlannedTree,
+    rates: Mapping[str, float],
+    estimates_of: Callable[[Join], Estimates],
+    standing: Places,
+    prices: Prices,
 ) -> float:
     """Seconds a second that the filters take themselves."""
     joins = {join.aliases: join for join in joins_of(plan.tree)}
-    raw = dict(graph.rates)  # before any filter
+    raw = dict(rates)  # before any filter
     for (alias, _), price in prices.items():
         raw[alias] /= price.share
     total = 0.0
@@ -129,7 +143,8 @@ def _price_asking(
     return total
 
 
-def _with_rates(graph: JoinGraph, rates: Mapping[str, float]) -> JoinGraph:
+def with_rates(graph: JoinGraph, rates: Mapping[str, float]) -> JoinGraph:
+    """The same graph with other rates."""
     return JoinGraph(
         rates,
         graph.selectivities,
@@ -137,4 +152,5 @@ def _with_rates(graph: JoinGraph, rates: Mapping[str, float]) -> JoinGraph:
         horizon=graph.horizon,
         row_bytes=graph.row_bytes,
         hashed=graph.hashed,
+        alike=graph.alike,
     )

@@ -38,6 +38,7 @@ from watersmeet.model.statistics import Measured, PairCounts
 from watersmeet.optimize.estimates import CostConstants, HashProbes
 from watersmeet.plan.join_graph import JoinGraph, PairKey
 from watersmeet.plan.query import Query
+from watersmeet.plan.weighing import why_not_weighed
 
 RATE = 1000.0
 PREDICATE_SELECTIVITY = 1 / 3
@@ -60,10 +61,11 @@ class Statistics:
     rates: Mapping[str, float] = field(default_factory=dict)
     selectivities: Mapping[str, float] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
+    repeats: Mapping[str, float] = field(default_factory=dict)  # rows of an input that agree, in a batch
 
     @property
     def given(self) -> bool:
-        return bool(self.rates or self.selectivities)
+        return bool(self.rates or self.selectivities or self.repeats)
 
     @property
     def source(self) -> str:
@@ -96,7 +98,8 @@ def graph_of(query: Query, statistics: Statistics) -> JoinGraph:
     shares: dict[PairKey, float] = {pair: entry.key * entry.predicates for pair, entry in edges.items()}
     hashed: dict[PairKey, float] = {pair: entry.key for pair, entry in edges.items()}
     sizes = row_bytes(query)
-    return JoinGraph(rates, shares, widths, horizon=HORIZON_SECONDS, row_bytes=sizes, hashed=hashed)
+    alike = _alike(query, statistics)
+    return JoinGraph(rates, shares, widths, horizon=HORIZON_SECONDS, row_bytes=sizes, hashed=hashed, alike=alike)
 
 
 def row_bytes(query: Query) -> dict[str, float]:
@@ -129,6 +132,13 @@ def known_rates(query: Query, statistics: Statistics) -> dict[str, float]:
     """Rows a second of the inputs of which that was measured or given."""
     known = [alias for alias in query.aliases if alias in statistics.rates or statistics.measured.rate(alias)]
     return {alias: _rate(alias, statistics) for alias in known}
+
+
+def _alike(query: Query, statistics: Statistics) -> dict[str, float]:
+    """The share of rows that is left of each input where those that agree are combined, as far as that is known."""
+    found = {alias: 1 / repeats for alias, repeats in statistics.repeats.items()}
+    found |= {alias: seen.share for alias, seen in statistics.measured.alike.items() if seen.rows}
+    return {alias: share for alias, share in found.items() if why_not_weighed(query, alias) is None}
 
 
 def _seconds(width_us: int | None) -> float | None:
@@ -227,12 +237,18 @@ def _spanning_pairs(aliases: list[str], given: Mapping[Edge, float]) -> list[Edg
 
 
 def _check_names(query: Query, statistics: Statistics) -> None:
-    for name in statistics.rates:
-        if name not in query.aliases:
+    for what, names in (("rates", statistics.rates), ("repeats", statistics.repeats)):
+        for name in names:
+            if name not in query.aliases:
+                raise JobError(
+                    f'{what} in [stats] name unknown input "{name}"',
+                    detail=f"The query's inputs are {', '.join(query.aliases)}.",
+                    hint=did_you_mean(name, query.aliases),
+                )
+    for name, repeats in statistics.repeats.items():
+        if not repeats >= 1:
             raise JobError(
-                f'rates in [stats] name unknown input "{name}"',
-                detail=f"The query's inputs are {', '.join(query.aliases)}.",
-                hint=did_you_mean(name, query.aliases),
+                f'repeats of "{name}" in [stats] are {repeats:g}', detail="A row agrees with itself: 1 or more."
             )
 
 

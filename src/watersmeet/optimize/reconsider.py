@@ -20,6 +20,7 @@ from watersmeet.optimize.choose import (
     placed_plans,
     price_as_written,
     price_whole,
+    weighed_plans,
     written_plans,
 )
 from watersmeet.optimize.cost import NO_LIMITS, Cost, Limits, PlannedTree, finish_plan, shape_cost
@@ -31,7 +32,7 @@ from watersmeet.optimize.shape import from_tree
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
-from watersmeet.plan.tree import Tree, choose_tree, joins_of
+from watersmeet.plan.tree import COMBINED, Tree, choose_tree, joins_of, still_weighed
 
 EFFORT_SECONDS = 8e-6  # that a unit of `Estimates.effort` takes, some; see `strategies.py`
 GUESS_SECONDS = 0.4e-3  # for the square of the number of inputs: what a full search takes, before one was timed
@@ -93,7 +94,8 @@ class Reconsidering:
 
 
 def figures_of(graph: JoinGraph, filters: Prices = MappingProxyType({})) -> dict[str, float]:
-    """Rates by input, selectivities by pair of inputs, and the shares that filters pass, by input and number.
+    """Rates by input, selectivities by pair of inputs, the shares that filters pass, by input and number, and those
+    that are left of inputs if rows that agree are combined.
 
     They are the same figures whichever plan they were measured by.
 
@@ -101,7 +103,9 @@ def figures_of(graph: JoinGraph, filters: Prices = MappingProxyType({})) -> dict
     {'A': 10.0, 'B': 20.0, 'A B': 0.1}
     """
     passes = {f"{alias}.{place + 1}": price.share for (alias, place), price in filters.items()}
-    return {**graph.rates, **{" ".join(pair): share for pair, share in graph.selectivities.items()}, **passes}
+    alike = {f"{alias}{COMBINED}": share for alias, share in graph.alike.items()}
+    shares = {" ".join(pair): share for pair, share in graph.selectivities.items()}
+    return {**graph.rates, **shares, **passes, **alike}
 
 
 def price_standing(asked: Reconsidering, graph: JoinGraph) -> PlannedTree:
@@ -115,7 +119,7 @@ def price_standing(asked: Reconsidering, graph: JoinGraph) -> PlannedTree:
 def price_known(asked: Reconsidering, graph: JoinGraph, plan: str) -> PlannedTree | None:
     """A plan that somebody knows, with the best probe orders; None if it is none of this query."""
     try:
-        tree = choose_tree(asked.query, plan)
+        tree = still_weighed(choose_tree(asked.query, plan), asked.spec.tree)
     except JobError:
         return None
     return _priced(asked, graph, "known", tree) if can_run(asked.query, tree) else None
@@ -129,14 +133,16 @@ def guess_seconds(query: Query) -> float:
 def search_fully(asked: Reconsidering) -> PlannedTree:
     """The best of the plans that are worth a look."""
     planning = asked.planning
-    found = consider(asked.query, asked.statistics, planning.limits, planning.model)
+    found = consider(asked.query, asked.statistics, planning.limits, planning.model, asked.spec.tree)
     return best_of(asked.query, found, planning.limits)
 
 
 def search_quickly(asked: Reconsidering, graph: JoinGraph, standing: PlannedTree, effort: int) -> PlannedTree:
     """The best of the plan that stands, those that need no search, and what is met nearby for so much effort."""
     planning, limits = asked.planning, asked.planning.limits
-    plans = [standing, *(_priced(asked, graph, name, tree) for name, tree in written_plans(asked.query))]
+    former = asked.spec.tree
+    written = ((name, still_weighed(tree, former)) for name, tree in written_plans(asked.query))
+    plans = [standing, *(_priced(asked, graph, name, tree) for name, tree in written)]
     estimates = Estimates(graph, planning.model)
     shape = from_tree(estimates, standing.tree)
     met = []
@@ -148,11 +154,13 @@ def search_quickly(asked: Reconsidering, graph: JoinGraph, standing: PlannedTree
     for found, _ in sorted(met, key=lambda step: limits.merit(step[1])):
         plan = finish_plan(estimates, "nearby", found, limits, "near the plan that stood")
         if can_run(asked.query, plan.tree):
+            plan = replace(plan, tree=still_weighed(plan.tree, former))
             plans.append(price_whole(asked.query, graph, planning.model, limits, plan, asked.prices))
             tried += 1
         if tried == FINISHED:
             break
     plans += placed_plans(asked.query, graph, planning.model, limits, plans, asked.prices)
+    plans += weighed_plans(asked.query, graph, planning.model, limits, plans, asked.prices)
     return best_of(asked.query, plans, limits)
 
 

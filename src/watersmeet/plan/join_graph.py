@@ -37,6 +37,8 @@ class JoinGraph:
     - `windows`: the width of each stream's window, or one width for all; None is unbounded and needs a `horizon`.
     - `hashed`: for a joined pair, the part of its selectivity that a hash of the join key serves (all of it unless
       given); the rest is left to predicates that are checked on every pair of rows with the same hash.
+    - `alike`: the share of a stream's rows that is left where those that agree are combined before they are joined,
+      which is known of streams of which rows may be.
     - `row_bytes`: the size of a stream's rows, where memory is to be counted in bytes; without it memory is counted
       in rows, and a combined row counts as one.
 
@@ -53,6 +55,7 @@ class JoinGraph:
     horizon: float | None
     row_bytes: Mapping[str, float] | None
     hashed: Mapping[Pair, float]
+    alike: Mapping[str, float]
     streams: tuple[str, ...] = field(compare=False, repr=False)
 
     def __init__(
@@ -64,6 +67,7 @@ class JoinGraph:
         horizon: float | None = None,
         row_bytes: Mapping[str, float] | None = None,
         hashed: Mapping[PairKey, float] | Mapping[Pair, float] | Mapping[str, float] | None = None,
+        alike: Mapping[str, float] | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -77,6 +81,7 @@ class JoinGraph:
         put("selectivities", self._check_selectivities(selectivities))
         put("hashed", self._check_hashed(hashed or {}))
         put("row_bytes", None if row_bytes is None else self._check_sizes(row_bytes))
+        put("alike", dict(alike or {}))
         self._check_product()
 
     def width(self, stream: str) -> float:

@@ -16,6 +16,10 @@ applied to the rows that a port gets; one that is pulled up finds rows that have
 column that nobody but that filter needs is not held for these rows, and is NULL where the new state has it (DISS 13.2:
 state stuffing): nobody looks at it, because of the mark.
 
+Rows of an input that the new plan weighs, and the former did not, are weighed on their way (DISS 14.1). The other way
+round there is none: rows that were combined cannot be told apart. So an input that was weighed stays so, and is at most
+not combined any more (`tree.still_weighed`), which leaves its states what they are.
+
 Limits: what a join of one stage with the join above it makes is never taken from a state on another key, as it arrives
 nowhere; it is joined again. So is what awaits a filter.
 """
@@ -25,10 +29,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from watersmeet.errors import JobError
+from watersmeet.errors import InternalError, JobError
 from watersmeet.model.expressions import Expr, columns_of, describe
 from watersmeet.model.ids import OperatorName, StateName
 from watersmeet.model.slices import SliceReach
+from watersmeet.model.weights import is_weighed_name
 from watersmeet.plan.layout.walk import state_name
 from watersmeet.plan.physical import Feed, Fields, FromInput, FromOperator, LeafPort, PhysicalPlan, Stage, State
 
@@ -112,7 +117,12 @@ def _serves(plan: PhysicalPlan, state: State, other: State) -> bool:
     hash that they had in a join, which is no part of a name: that join may have another key.
     """
     by_content = (state_name(plan.query, each.aliases, each.key_fields, each.fields) for each in (state, other))
-    return set(other.fields) <= set(state.fields) and (state.name, other.name) == tuple(by_content)
+    alike = _weighed_fields(state) == _weighed_fields(other)  # a row of the one stands for as many as of the other
+    return alike and set(other.fields) <= set(state.fields) and (state.name, other.name) == tuple(by_content)
+
+
+def _weighed_fields(state: State) -> set[str]:
+    return {name for name, _ in state.fields if is_weighed_name(name)}
 
 
 def _joins(entries: Sequence[_Entry], made: frozenset[StateName]) -> frozenset[OperatorName]:
@@ -149,7 +159,12 @@ def _of_input(former: PhysicalPlan, new: PhysicalPlan, leaf: LeafPort, fed: FedP
     filters = [expr for expr in leaf.filters if describe(expr) not in applied]
     # Rows that may have passed a filter which stands above a join in both plans have a column that says so.
     is_passed = {each.passed.field_name: describe(each.expr) in applied for each in leaf.raised}
-    stuffed = tuple(entry for entry in fed.state.fields if entry[0] not in held | is_passed.keys())
+    weighed = set[str]()  # what rows get as they are weighed
+    if fed.state.weighing is not None:
+        weighed = {column.field_name for column in fed.state.weighing.columns}
+    elif fed.source.weighing is not None:
+        raise InternalError(f"rows of {leaf.alias} that were put together cannot be told apart again")
+    stuffed = tuple(entry for entry in fed.state.fields if entry[0] not in held | is_passed.keys() | weighed)
     excused = {c.field_name for each in leaf.raised if describe(each.expr) in applied for c in columns_of(each.expr)}
     if missing := [name for name, _ in stuffed if name not in excused]:
         raise JobError(

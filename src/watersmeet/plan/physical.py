@@ -15,6 +15,8 @@ Names of columns inside the engine:
   a join: rows that were there when the filter was pulled up have, and are not put through it again;
 - `A.#p12ab34cd`: what was prepared of input A's row for a Python predicate, named by what and how;
 - `@A`: event time of input A's row in microseconds; carried only by queries that have a window;
+- `A.#wn1000000`, `A.#wsum12ab34cd`: how many rows of input A this one stands for, with event times that are boundaries
+  of so long a slide, and what is kept of an aggregate over them (`model/weights.py`);
 - `#h`: the 64-bit hash of the key; every batch and segment is sorted by it;
 - `#g.0`, `#p.0`: a group column, and what is kept of an aggregate; `@first` and `@oldest`: the run of boundaries that a
   partial aggregate counts at (`model/aggregates.py`);
@@ -40,6 +42,7 @@ from watersmeet.model.expressions import Column, Expr, columns_of
 from watersmeet.model.ids import Alias, Label, OperatorName, Partitioning, StateName
 from watersmeet.model.routing import Groups, has_group, union_ranges
 from watersmeet.model.slices import BY_TIME, SliceReach, key_copies
+from watersmeet.model.weights import Likeness, Weighing
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
 
@@ -79,6 +82,8 @@ class State:
     partitioning: Partitioning
     partials: Partials | None = None  # where its rows are partial aggregates: how these are put together
     copied: SliceReach | None = None  # of rows that are kept once in every segment of a master within it
+    weighing: Weighing | None = None  # where its rows are those of an input that is weighed
+    likeness: Likeness | None = None  # where they are those of an input that is, or could be
     # Where there are windows for pairs; else rows stay for as long as their own windows are wide.
     stays_by_pairs: Widths | None = None
     leads: tuple[int, ...] = ()  # of each of `outside`, in microseconds
@@ -201,6 +206,7 @@ class Exchange:
     reach: SliceReach | None = None
     partials: Partials | None = None  # where rows are made into partial aggregates before they are sent
     copied: SliceReach | None = None
+    weighed: tuple[Weighing, ...] = ()  # inputs whose rows stand for several, where rows are made into aggregates
 
 
 @dataclass(frozen=True)

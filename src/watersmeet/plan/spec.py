@@ -1,10 +1,10 @@
 """The plan spec: everything that decides which states exist and what tasks do. Data with a JSON form.
 
 A spec goes with a query and leaves nothing open: the tree, in which order the rows of each input of a join probe the
-others, the routes of joins whose inputs share no key, how rings are spread, where filters stand, which windows for
-pairs say how long rows are kept, and what rows carry for bookkeeping. It is kept in the manifest, and a run that goes
-on takes it from there and nowhere else: whatever statistics, settings or optimisers say by then, the states are those
-that the spec names.
+others, the routes of joins whose inputs share no key, how rings are spread, where filters stand, which inputs are
+weighed, which windows for pairs say how long rows are kept, and what rows carry for bookkeeping. It is kept in the
+manifest, and a run that goes on takes it from there and nowhere else: whatever statistics, settings or optimisers say
+by then, the states are those that the spec names.
 
 `spec_of` makes one of a tree; `plan/layout/` turns a spec into what runs.
 """
@@ -42,9 +42,11 @@ from watersmeet.plan.tree import (
     bare,
     filter_counts,
     joins_of,
+    marks_of,
     shared_keys,
     standing_filters,
     with_filters,
+    with_marks,
 )
 
 Orders = tuple[tuple[int, ...], ...]  # for each input of a join, the order in which its rows probe the others
@@ -135,6 +137,7 @@ class PlanSpec:
                 {"alias": f.alias, "filter": f.filter, "at": list(f.at) if f.at else "input"} for f in self.filters
             ],
             "lineage": [list(aliases) for aliases in self.lineage],
+            **({"weighed": marks_of(self.tree)} if marks_of(self.tree) else {}),
             **({"pairs": [[each.first, each.second, each.most_us] for each in self.pairs]} if self.pairs else {}),
         }
 
@@ -145,7 +148,7 @@ class PlanSpec:
             for f in data["filters"]
         )
         return cls(
-            _with_filters(_tree_from_json(data["tree"]), filters),
+            with_marks(_with_filters(_tree_from_json(data["tree"]), filters), data.get("weighed", {})),
             tuple(
                 JoinSpec(
                     tuple(map(tuple, entry["orders"])),

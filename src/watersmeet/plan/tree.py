@@ -6,7 +6,11 @@ parentheses: `((A B) C)`.
 
 Filters are applied to the rows of their input, before any join, unless a join says that they stand above it: in
 `((A B)[A] C)` those of A do, in `((A B)[A.2] C)` the second one of A, in the order of the text. Trees that differ in
-nothing else are two plans. `bare` is the shape alone.
+nothing else are two plans.
+
+Rows of an input enter the joins as they are, unless a mark says that they are weighed (`plan/weighing.py`): in
+`((A{} B) C)` those rows of A that agree in all that matters are combined, in `((A{1} B) C)` each has a weight of its
+own. `bare` is the shape alone.
 """
 
 from __future__ import annotations
@@ -19,18 +23,22 @@ from typing import TypeVar
 
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.plan.query import KeyClass, Query
+from watersmeet.plan.weighing import why_not_weighed
+
+COMBINED, SINGLE = "{}", "{1}"
 
 
 @dataclass(frozen=True)
 class Leaf:
     alias: str
+    mark: str = ""  # how its rows are weighed: `COMBINED`, `SINGLE`, or not at all
 
     @property
     def aliases(self) -> frozenset[str]:
         return frozenset({self.alias})
 
     def __str__(self) -> str:
-        return self.alias
+        return f"{self.alias}{self.mark}"
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,48 @@ def joins_of(tree: Tree) -> Iterator[Join]:
 
 
 def bare(tree: T) -> T:
-    """The shape alone, with all filters at their inputs."""
-    return replace(tree, children=tuple(map(bare, tree.children)), filters=()) if isinstance(tree, Join) else tree
+    """The shape alone, with all filters at their inputs, and no input weighed."""
+    if isinstance(tree, Leaf):
+        return replace(tree, mark="")
+    return replace(tree, children=tuple(map(bare, tree.children)), filters=())
+
+
+def leaves_of(tree: Tree) -> Iterator[Leaf]:
+    if isinstance(tree, Leaf):
+        yield tree
+        return
+    for child in tree.children:
+        yield from leaves_of(child)
+
+
+def marks_of(tree: Tree) -> dict[str, bool]:
+    """The inputs that are weighed, each with whether rows that agree are combined.
+
+    >>> marks_of(Join((Leaf("A", COMBINED), Leaf("B"), Leaf("C", SINGLE))))
+    {'A': True, 'C': False}
+    """
+    return {leaf.alias: leaf.mark == COMBINED for leaf in leaves_of(tree) if leaf.mark}
+
+
+def with_marks(tree: Tree, weighed: Mapping[str, bool]) -> Tree:
+    """The tree with these inputs weighed, and no others; for each, whether rows that agree are combined.
+
+    >>> print(with_marks(Join((Leaf("A"), Leaf("B", COMBINED))), {"A": True}))
+    (A{} B)
+    """
+    if isinstance(tree, Leaf):
+        mark = {None: "", True: COMBINED, False: SINGLE}[weighed.get(tree.alias)]
+        return tree if tree.mark == mark else Leaf(tree.alias, mark)
+    return replace(tree, children=tuple(with_marks(child, weighed) for child in tree.children))
+
+
+def still_weighed(tree: Tree, former: Tree) -> Tree:
+    """A tree for a run that has had another: inputs that were weighed carry weights on, though not combined.
+
+    >>> print(still_weighed(Join((Leaf("A"), Leaf("B"))), Join((Leaf("B"), Leaf("A", COMBINED)))))
+    (A{1} B)
+    """
+    return with_marks(tree, dict.fromkeys(marks_of(former), False) | marks_of(tree))
 
 
 def standing_filters(tree: Tree, counts: Mapping[str, int]) -> dict[Filter, frozenset[str]]:
@@ -106,10 +154,10 @@ def _named(mark: str, counts: Mapping[str, int]) -> list[Filter]:
 def parse_tree(text: str, query: Query) -> Tree:
     """The tree that `text` describes, each input of the query exactly once."""
     tokens = re.findall(r"\)\[[^\[\]]*\]|[()]|[^\s(),]+", text)
-    tree, rest = _parse(tokens, text)
+    tree, rest = _parse(tokens, text, query)
     if rest:
         raise JobError(f'plan "{text}" goes on after its end', detail=f'Left over: "{" ".join(rest)}".')
-    named = [token for token in tokens if token[0] not in "()"]
+    named = [leaf.alias for leaf in leaves_of(tree)]
     for name in named:
         if name not in query.aliases:
             raise JobError(
@@ -125,7 +173,9 @@ def parse_tree(text: str, query: Query) -> Tree:
         )
     _check_filters(tree, query, text)
     counts = filter_counts(query)
-    return with_filters(tree, standing_filters(tree, counts), counts)
+    placed = with_filters(tree, standing_filters(tree, counts), counts)
+    _check_weighed(placed, query, text)
+    return placed
 
 
 def _check_filters(tree: Tree, query: Query, text: str) -> None:
@@ -159,11 +209,22 @@ def _check_filters(tree: Tree, query: Query, text: str) -> None:
             seen[found] = mark
 
 
+def _check_weighed(tree: Tree, query: Query, text: str) -> None:
+    """Refuse to weigh inputs of which each row matters."""
+    for leaf in leaves_of(tree):
+        if leaf.mark and (why := why_not_weighed(query, leaf.alias)) is not None:
+            raise JobError(
+                f'plan "{text}" puts rows of "{leaf.alias}" together, of which each counts',
+                detail=why,
+                hint=f"Write {leaf.alias} without {leaf.mark}.",
+            )
+
+
 def _range_text(alias: str, count: int) -> str:
     return f"one filter, {alias}.1" if count == 1 else f"filters {alias}.1 to {alias}.{count}"
 
 
-def _parse(tokens: list[str], text: str) -> tuple[Tree, list[str]]:
+def _parse(tokens: list[str], text: str, query: Query) -> tuple[Tree, list[str]]:
     if not tokens or tokens[0].startswith(")"):
         raise JobError(
             f'plan "{text}" is not a tree',
@@ -171,16 +232,29 @@ def _parse(tokens: list[str], text: str) -> tuple[Tree, list[str]]:
         )
     head, *rest = tokens
     if head != "(":
-        return Leaf(head), rest
+        return _leaf(head, text, query), rest
     children: list[Tree] = []
     while rest and not rest[0].startswith(")"):
-        child, rest = _parse(rest, text)
+        child, rest = _parse(rest, text, query)
         children.append(child)
     if not rest:
         raise JobError(f'plan "{text}" lacks a closing parenthesis')
     if len(children) < 2:
         raise JobError(f'plan "{text}" has a join of fewer than two inputs')
     return Join(tuple(children), tuple(re.findall(r"[^\s,]+", rest[0][2:-1]))), rest[1:]
+
+
+def _leaf(token: str, text: str, query: Query) -> Leaf:
+    alias, brace, inside = token.partition("{")
+    if token in query.aliases or not brace:
+        return Leaf(token)
+    if (mark := brace + inside) not in (COMBINED, SINGLE):
+        raise JobError(
+            f'plan "{text}" has "{token}", which is neither {alias}{COMBINED} nor {alias}{SINGLE}',
+            detail=f"With {COMBINED}, rows of an input that agree are combined before they are joined; with {SINGLE}, "
+            "each has a weight of its own.",
+        )
+    return Leaf(alias, mark)
 
 
 def shared_keys(query: Query, inputs: tuple[frozenset[str], ...]) -> tuple[KeyClass, ...]:

@@ -10,7 +10,7 @@ from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.slot_figures import Slots, add_up, follow
-from watersmeet.model.statistics import Measured, add_filters, add_pairs, add_predicates
+from watersmeet.model.statistics import Measured, add_alike, add_filters, add_pairs, add_predicates
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
@@ -124,6 +124,7 @@ def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequen
         add_pairs(pair for task in tasks for pair in task.pairs),
         add_filters(asked),
         add_predicates(entry for task in tasks for entry in task.predicates),
+        add_alike(task.alike for task in tasks),
     )
     after = manifest.measured.then(batch)
     for entry in manifest.answering.spec.filters:

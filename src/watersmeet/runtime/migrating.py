@@ -42,6 +42,7 @@ from watersmeet.plan.layout.shapes import check_groups, common_key
 from watersmeet.plan.matching import Matching, match_plans
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.plan.query import Query
+from watersmeet.plan.tree import still_weighed
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.reports import TaskReport
 from watersmeet.runtime.seeding import Seeding
@@ -177,6 +178,8 @@ class Migrator:
             if asked is not None:
                 raise
             return self._record(self._abandoned(change, error.primary))
+        # Rows that were combined cannot be told apart again. What they weigh goes on with them.
+        spec = replace(spec, tree=still_weighed(spec.tree, self._manifest.answering.spec.tree))
         plan = lay_out_spec(query or driver.plan.query, spec)
         shapes = shapes_of(driver.plan.query, self._manifest)
         within = change.within

@@ -16,7 +16,7 @@ from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.slot_figures import SlotFigures
-from watersmeet.model.statistics import FilterCounts, PairCounts, PredicateCounts, add_filters
+from watersmeet.model.statistics import AlikeCounts, FilterCounts, PairCounts, PredicateCounts, add_filters
 
 Backlog = Mapping[str, int]  # by what is counted: files, bytes, rows
 
@@ -102,6 +102,7 @@ class TaskReport:
     slot: int = 0
     figures: SlotFigures = SlotFigures()  # noqa: RUF009 - frozen
     own_pairs: tuple[PairCounts, ...] = ()  # as `pairs`, of the rows in this slot alone
+    alike: Mapping[str, AlikeCounts] = field(default_factory=dict)  # of some of `rows`
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -113,6 +114,7 @@ class TaskReport:
             "filters": [entry.to_json() for entry in self.filters],
             "predicates": [entry.to_json() for entry in self.predicates],
             "figures": self.figures.to_json(),
+            "alike": {alias: [seen.rows, seen.left] for alias, seen in self.alike.items()},
         }
 
     @classmethod
@@ -131,6 +133,7 @@ class TaskReport:
                 "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
                 "predicates": tuple(PredicateCounts(**entry) for entry in data["predicates"]),
                 "figures": SlotFigures(**data["figures"]),
+                "alike": {alias: AlikeCounts(*counts) for alias, counts in data["alike"].items()},
             }
         )
 

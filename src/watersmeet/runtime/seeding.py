@@ -29,6 +29,7 @@ from watersmeet.kernel.pieces import merged_pieces
 from watersmeet.kernel.prepare import cut, keyed
 from watersmeet.kernel.rows import take
 from watersmeet.kernel.visiting import cut_by_reach
+from watersmeet.kernel.weigh import weigh
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
@@ -184,11 +185,19 @@ def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Ite
     for rows in (home_rows(rows, source) for rows in merged_pieces(runs, source.schema)):
         for port in piece.ports:
             state = port.state
-            wanted = stuffed(filtered(rows, port), port)
+            wanted = weighed(stuffed(filtered(rows, port), port), port)
             ready = keyed(wanted, state.key_fields, state.fields, copied=state.copied)
             routing = placement.of(state.partitioning)
             parts = cut(ready, routing) if port.reach is None else cut_by_reach(ready, routing, port.reach)
             yield from ((slot, port.port, part) for slot, part in parts)
+
+
+def weighed(rows: pa.RecordBatch, port: FedPort) -> pa.RecordBatch:
+    """The rows as weighed ones, where those of a port are and these are not yet."""
+    weighing = port.state.weighing
+    if weighing is None or port.source.weighing is not None:
+        return rows
+    return weigh(rows, weighing, port.state.fields)
 
 
 def filtered(rows: pa.RecordBatch, port: FedPort) -> pa.RecordBatch:

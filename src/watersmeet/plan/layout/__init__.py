@@ -17,6 +17,7 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.ring_ways import UNSAID, Aligned, RingWay
 from watersmeet.plan.spec import Orders, PlanSpec, spec_of
 from watersmeet.plan.tree import Join, Tree, shared_keys
+from watersmeet.plan.weighing import carried_up
 
 __all__ = ["lay_out", "lay_out_spec"]
 
@@ -39,6 +40,8 @@ def lay_out_spec(query: Query, spec: PlanSpec) -> PhysicalPlan:
     assert standing == written, "every filter of the query stands somewhere in the plan"
     walk = Walk(query, spec, _lay_join)
     fields = {column for expr in query.joined for column in columns_of(expr)}
+    if walk.weighings:
+        fields = set(carried_up(query, walk.weighings.values()))
     if not fields and isinstance(spec.tree, Join):  # only constants are selected; rows need a column to be counted by
         fields = {_any_column(walk)}
     if query.group_by is not None:

@@ -30,7 +30,10 @@ def lay_group_by(walk: Walk, tree: Tree, columns: frozenset[Column]) -> None:
         source: Source = FromInput(Alias(tree.alias))
         wave = 0
     else:
-        onward = Exchange(port, state.key_fields, state.fields, state.partitioning, (), partials=state.partials)
+        weighed = tuple(walk.weighings.values())
+        onward = Exchange(
+            port, state.key_fields, state.fields, state.partitioning, (), partials=state.partials, weighed=weighed
+        )
         below = walk.lay_below(tree, columns, (onward,))
         source, wave = below.source, below.wave + 1
     index = len(walk.stages)

@@ -32,7 +32,8 @@ from watersmeet.plan.physical import (
 )
 from watersmeet.plan.query import KeyClass, Query
 from watersmeet.plan.spec import PlanSpec
-from watersmeet.plan.tree import Join
+from watersmeet.plan.tree import Join, marks_of
+from watersmeet.plan.weighing import likeness_of, weighings_of
 
 Keys = tuple[KeyClass, ...]
 
@@ -75,6 +76,7 @@ class Walk:
         self.lineage = tuple(map(frozenset, spec.lineage))
         self.reach = query.reach_with(spec.pairs)
         self.timed = len(query.parts) > 1 or self.reach.is_bounded
+        self.weighings = weighings_of(query, marks_of(spec.tree))
         self.stages: list[Stage] = []
         self.leaves: list[LeafPort] = []
         self.port_stage: list[int] = []
@@ -191,7 +193,14 @@ class Walk:
         aliases = self.in_order(inside)
         outside = tuple(dict.fromkeys(entry.stream.name for entry in self.query.inputs if entry.alias not in inside))
         name = self._state_name(aliases, key_fields, fields)
-        state = State(name, aliases, key_fields, fields, self._windows(inside), outside, partitioning)
+        weighing = likeness = None
+        if len(aliases) == 1:
+            weighing = self.weighings.get(aliases[0])
+            likeness = likeness_of(self.query, aliases[0], (name for name, _ in fields))
+        windows = self._windows(inside)
+        state = State(
+            name, aliases, key_fields, fields, windows, outside, partitioning, weighing=weighing, likeness=likeness
+        )
         return kept_by_pairs(state, self.query, self.reach) if self.spec.pairs else state
 
     def _windows(self, inside: frozenset[str]) -> tuple[tuple[str, int], ...]:

@@ -43,7 +43,7 @@ def run_fragment(task: StageTask, arrived: Arrived) -> Outcome:
             if any(run.count for run in runs) or not task.context.round:
                 task.state.keep(entry.state, runs)
             if isinstance(entry.source, FromInput):
-                task.rows[entry.source.alias] = size
+                task.count_input(entry.source.alias, entry.state, runs, size)
     task.state.unite_parts()
     return task.outcome()
 

@@ -45,7 +45,7 @@ def run_hop(task: StageTask, arrived: Arrived) -> Outcome:
         came = _kept_of(probe, stage, fresh) if stage.hop == 0 and probe.scans else rows
         rows_in += came
         if stage.hop == 0 and len(bound.aliases) == 1:
-            task.rows[bound.aliases[0]] = came
+            task.count_input(bound.aliases[0], bound, partial, came)
         tally = task.tally()
         if probe.scans:
             joined = _scanned(task, probe, partial, [*kept, *seen], tally)

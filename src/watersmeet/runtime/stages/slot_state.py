@@ -20,6 +20,7 @@ from watersmeet.kernel.indexed import Indexed, Stretches
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.pieces import Runs, is_piece, merged_pieces
 from watersmeet.kernel.rows import hashes, take
+from watersmeet.kernel.weigh import combine_alike
 from watersmeet.kernel.window import LONG_AGO, NEVER, expiry
 from watersmeet.model.bounds import HASH_END, Bounds
 from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
@@ -218,8 +219,8 @@ class SlotState:
         self._write_cooled(state, newest)
 
     def _pieces(self, runs: Runs, state: State) -> Iterator[pa.RecordBatch]:
-        for piece in merged_pieces(runs, state.schema):
-            yield piece if state.partials is None else combine(piece, state.partials)
+        for piece in _merged_pieces(runs, state):
+            yield piece
             self._settle()
 
     def _add(self, segment: Segment) -> None:
@@ -310,7 +311,7 @@ class SlotState:
         groups = _as_ranges(merge.groups)
         for state in states:
             for runs, newest in self._by_side([part for part in merge.segments if part.state == state.name], state):
-                rows = (self._still_owed(piece, state, merge) for piece in merged_pieces(runs, state.schema))
+                rows = (self._still_owed(piece, state, merge) for piece in _merged_pieces(runs, state))
                 self._write_cold(rows, state, groups, merge.into, newest)
 
     def _by_side(self, parts: Iterable[Segment], state: State) -> Iterator[tuple[list[Indexed], int]]:
@@ -345,13 +346,25 @@ class SlotState:
             groups = union_ranges(group for part in mine for group in part.groups)
             for runs, newest in self._by_side(mine, state):
                 generation = parts.segments[0].generation
-                self._write_cold(merged_pieces(runs, state.schema), state, groups, generation, newest)
+                self._write_cold(_merged_pieces(runs, state), state, groups, generation, newest)
 
     def _read(self, segment: Segment) -> Pieces:
         """The file of a segment, opened once for a task."""
         if segment.file not in self._files:
             self._files[segment.file] = self.segments.read(segment)
         return self._files[segment.file]
+
+
+def _merged_pieces(runs: Runs, state: State) -> Iterator[pa.RecordBatch]:
+    """The rows of all runs in order, in pieces, with one for those that are to be combined.
+
+    Runs are of one generation, and of one side of where a track began: whoever meets one row of them meets all.
+    """
+    for piece in merged_pieces(runs, state.schema):
+        if state.partials is not None:
+            yield combine(piece, state.partials)
+        else:
+            yield piece if state.weighing is None else combine_alike(piece, state.weighing)
 
 
 def slices_of(pieces: Pieces, segment: Segment, state: State, bounds: Bounds) -> list[Indexed]:
