@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,8 +44,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files in tests/golden")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with tests that take long come first, so that no process is left with one of them at the end."""
+    """Of tests with `share(n)` one case in n stays, and the others belong to the campaign.
+
+    Files with tests that take long come first, so that no process is left with one of them at the end.
+    """
+    seen: Counter[str] = Counter()
+    for item in items:
+        share = item.get_closest_marker("share")
+        if share is not None:
+            name, one_in = item.nodeid.partition("[")[0], share.args[0]
+            place = seen[name]
+            seen[name] += 1
+            if (place + place // one_in) % one_in:  # from round to round another one, so that no parameter stands still
+                item.add_marker("campaign")
     long = {item.path for item in items if any(item.iter_markers("slow")) or any(item.iter_markers("spark"))}
     items.sort(key=lambda item: item.path not in long)
 

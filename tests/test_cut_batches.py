@@ -125,6 +125,7 @@ def test_the_watermark_waits_for_the_end_of_an_intake(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limits", [{"max_batch_rows": 6}, {"max_batch_bytes": 200}, {"max_batch_bytes": "1 KB"}])
 @pytest.mark.parametrize("memory", [None, "4 KB"])
+@pytest.mark.share(2)
 def test_tables_of_the_api_are_cut_and_answer_the_same(limits: dict[str, int], memory: str | None) -> None:
     streams = shuffled(5)
     tables = {

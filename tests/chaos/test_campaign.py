@@ -43,6 +43,7 @@ def test_a_history_of_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [kind.name for kind in FAULTS])
+@pytest.mark.share(2)
 def test_every_fault_strikes(fault: str, tmp_path: Path) -> None:
     seeds = range(1, 2 if fault == "in-a-row" else 3)
     outcome = play(episodes([BY_NAME["window-budget"]], [fault_named(fault)], seeds), tmp_path)

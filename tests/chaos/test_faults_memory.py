@@ -148,6 +148,7 @@ def test_the_job_spills_and_merges_in_batches_and_at_the_end(undisturbed_events:
 
 
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.share(2)
 def test_killed_at_a_point(point: str, make_chaos_job: Any, inputs: Path, expected: Expected, tmp_path: Path) -> None:
     job = make_chaos_job(tmp_path / "run", inputs=inputs)
     die_and_finish(job, point, (1, 1) if point in RARE else (1, 2, 5), expected)
@@ -168,6 +169,7 @@ def all_read(make_chaos_job: Any, inputs: Path, tmp_path_factory: pytest.TempPat
 
 
 @pytest.mark.parametrize("point", [point for point in POINTS if point not in NOT_IN_A_DRAIN])
+@pytest.mark.share(3)
 def test_killed_in_the_drain(point: str, all_read: tuple[Any, Path], expected: Expected) -> None:
     job, copy = all_read
     shutil.rmtree(job.home)
@@ -247,6 +249,7 @@ PLAN = SETTINGS[0]
 
 
 @pytest.mark.parametrize("settings", OTHER_SETTINGS.values(), ids=OTHER_SETTINGS.keys())
+@pytest.mark.share(2)
 def test_a_budget_may_change_at_a_restart(
     settings: tuple[str, ...], make_chaos_job: Any, inputs: Path, expected: Expected, tmp_path: Path
 ) -> None:

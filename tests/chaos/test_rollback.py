@@ -248,6 +248,7 @@ def test_compaction_leaves_few_files_and_the_same_rows(run: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.share(2)
 def test_histories(seed: int, tmp_path: Path) -> None:
     """Batches, spills, merges, restarts, rollbacks, compactions, and the deaths of all, in any order."""
     draw = random.Random(seed)

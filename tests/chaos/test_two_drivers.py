@@ -30,6 +30,7 @@ def check_end(job: RivalJob) -> None:
 
 @pytest.mark.parametrize("number", range(TIMES))
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.share(2)
 def test_an_accidental_second_start(place: str, number: int, tmp_path: Path, s3: S3Server) -> None:
     moments = random.Random(f"{place} {number}")
     job = RivalJob.on(place, tmp_path, s3)
@@ -59,6 +60,7 @@ def test_four_at_once(place: str, tmp_path: Path, s3: S3Server) -> None:
 
 @pytest.mark.parametrize("batches", [0, 3, *(pytest.param(n, marks=pytest.mark.campaign) for n in (1, 6))])
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.share(2)
 def test_one_that_sleeps_through_a_takeover(place: str, batches: int, tmp_path: Path, s3: S3Server) -> None:
     """Wherever it was, it stops when it wakes up, and has changed nothing.
 
@@ -94,6 +96,7 @@ def test_one_that_waits_for_rows_stops_too(place: str, tmp_path: Path, s3: S3Ser
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.share(3)
 def test_on_a_store_that_fails(seed: int, tmp_path: Path, s3: S3Server) -> None:
     """Requests are slow, fail, or are carried out without an answer; there is a second start on top."""
     chance = random.Random(seed)

@@ -60,6 +60,7 @@ def check(job: JudgedJob) -> None:
 
 @pytest.mark.parametrize("run", ["", "slot_memory = 60_000", "memory = 100_000"], ids=["no limit", "by slot", "in all"])
 @pytest.mark.parametrize("policy", ["relocate", "lazy-disk", "active-disk", "time"])
+@pytest.mark.share(2)
 def test_a_crowded_slot_is_relieved(tmp_path: Path, policy: str, run: str) -> None:
     job = write_job(tmp_path, f'balance = "{policy}"\nbalance_every = 3', run)
     events = job.finish()

@@ -14,6 +14,7 @@ from judged_jobs import write_streams
 @pytest.mark.parametrize(
     "plan, run", [("((A B) C)", "memory = 3000"), ("(A B C)", ""), ("auto", "")], ids=["a budget", "routed", "auto"]
 )
+@pytest.mark.share(2)
 def test_what_the_state_can_serve_goes_on(tmp_path: Path, change: str, plan: str, run: str) -> None:
     job = start(tmp_path, text(), f'plan = "{plan}"', run)
     job.finish()

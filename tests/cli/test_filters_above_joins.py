@@ -53,6 +53,7 @@ def plans(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "former, new, budget", [(*move, ("", 'memory = "2KB"')[i % 2]) for i, move in enumerate(MOVES)]
 )
+@pytest.mark.share(2)
 def test_filters_move_by_every_road(tmp_path: Path, former: str, new: str, budget: str, by: str) -> None:
     back = forced(9, former, "moving-state") if by != "parallel-track" else ""
     job = job_with(tmp_path, f'plan = "{former}"\n' + forced(3, new, by) + back, budget)

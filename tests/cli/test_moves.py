@@ -76,6 +76,7 @@ def test_slots_come_and_go_and_groups_move(tmp_path: Path) -> None:
 @pytest.mark.parametrize("plan", ["(A B C D)", "((A B) (C D))", "(((A B) C) D)"])
 @pytest.mark.parametrize("run", ["", "memory = 4000"], ids=["no budget", "a budget"])
 @pytest.mark.parametrize("by", ["moving-state", "seeded", "parallel-track"])
+@pytest.mark.share(3)
 def test_at_any_batch_beside_changes_of_the_plan_and_kills(tmp_path: Path, plan: str, run: str, by: str) -> None:
     random = Random(f"{plan}{run}{by}")
     steps = [step(batch, slots=random.randint(1, 4)) for batch in range(1, BATCHES) if batch != 5]

@@ -54,6 +54,7 @@ def check(job: JudgedJob, groups: int) -> None:
 
 @pytest.mark.parametrize("run", ["", TIGHT], ids=["no budget", "a budget"])
 @pytest.mark.parametrize("before, after", [(6, 12), (12, 6), (6, 4), (4, 7), (30, 1), (2, 300)])
+@pytest.mark.share(2)
 def test_more_or_fewer_groups(tmp_path: Path, before: int, after: int, run: str) -> None:
     job = start(tmp_path, before, run, 'plan = "((A B) (C D))"\nmerge = "off"')
     write_streams(CASE, STREAMS, tmp_path / "in", 6)

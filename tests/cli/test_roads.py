@@ -127,6 +127,7 @@ def test_a_parallel_track_is_refused_where_rows_never_expire(tmp_path: Path) -> 
     [(point, by) for point in OF_MIGRATION for by in ALL if "advance" not in point or by == "parallel-track"],
 )
 @pytest.mark.parametrize("budget", BUDGETS, ids=["no limit", "a budget"])
+@pytest.mark.share(2)
 def test_killed_on_the_way(tmp_path: Path, point: str, by: str, budget: str) -> None:
     """The old plan answers, and the next run goes on with the change. (Steps of seeding: `chaos/plans.py`.)"""
     job = job_with(tmp_path, 'plan = "((A B) (C D))"\n' + forced(4, "(((A B) C) D)", by=by), budget)

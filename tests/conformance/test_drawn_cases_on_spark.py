@@ -50,7 +50,7 @@ def run(session: Any, case: Case, folder: Path, **options: Any) -> tuple[Counter
     return rows, events
 
 
-@contract_settings(6)
+@contract_settings(4)
 @given(case=cases(largest=4, ahead=["streams"]))
 def test_the_answer_is_the_oracles(spark: Any, case: Case) -> None:
     expected = case.answer()
