@@ -13,7 +13,7 @@ from watersmeet.model.routing import groups_text
 from watersmeet.model.slot_figures import SlotFigures, Slots
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.clock import utc_us
-from watersmeet.runtime.context import watermarks_us
+from watersmeet.runtime.context import stream_watermarks_us
 from watersmeet.runtime.reports import Backlog
 from watersmeet.state.by_slot import active_bytes_by_slot, owing_by_slot
 from watersmeet.state.ledger import Ledgers
@@ -160,7 +160,7 @@ def batch_event(
     """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
     assert batch is not None
-    marks = watermarks_us(plan, manifest)
+    marks = stream_watermarks_us(plan, manifest)
     furthest = max((mark for mark in marks.values() if mark is not None), default=None)
     owing = {plan.label(name): int(ledger.owing.sum()) for name, ledger in ledgers.at(manifest).items()}
     kind = MergeEvent if batch.round else BatchEvent
