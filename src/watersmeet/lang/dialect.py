@@ -33,9 +33,7 @@ SUPPORTED = (
     "A query is SELECT .. FROM a stream with an optional alias and window, two or more of them, joined by comma or "
     "[INNER] JOIN .. ON, and optionally WHERE, GROUP BY and HAVING. With GROUP BY or DISTINCT, one stream is enough."
 )
-_WINDOWS = (
-    "A window is [RANGE n UNIT], [ROWS n] or [UNBOUNDED]; where groups are emitted, [RANGE n UNIT SLIDE n UNIT]."
-)
+_WINDOWS = "A window is [RANGE n UNIT], [ROWS n] or [UNBOUNDED]; where groups are emitted, [RANGE n UNIT SLIDE n UNIT]."
 MOST_ROWS = 10**12  # of a window: ranks with this many added are far from the end of 64 bits
 _UNITS = [unit.upper() + "S" for unit in UNIT_MICROSECONDS]
 

@@ -95,6 +95,26 @@ def count_condition_text(query: Query, expr: Expr) -> str | None:
     return None
 
 
+def kept_by_rows_text(query: Query, alias: str) -> str | None:
+    """For how long rows of an input are kept, as a sentence; None where it has no window of rows."""
+    window, stream = query.input(alias).window, query.input(alias).stream.name
+    if not isinstance(window, Rows):
+        return None
+    others = ", ".join(name for name in dict.fromkeys(e.stream.name for e in query.inputs) if name != stream)
+    after = "the row after them" if window.count == 1 else f"the {window.count:,} rows after them"
+    rest = f" the watermarks of {others} have passed the last of these" if others else " these have been joined"
+    return f"rows of {alias} are kept until {after} in stream {stream} have come and{rest}: [ROWS {window.count}]"
+
+
+def waits_text(query: Query) -> str | None:
+    """What results wait for, as a sentence; None where they come at once."""
+    counted = counted_streams(query)
+    if not counted:
+        return None
+    marks = f"the watermark of {counted[0]} is" if len(counted) == 1 else f"the watermarks of {', '.join(counted)} are"
+    return f"results wait until {marks} past their newest row: no row can come then that would count before it"
+
+
 def _free_name(stream: Stream, name: str) -> str:
     """`#n0`, or with more `#` in front where the stream has a column of that name."""
     name = f"#{name}"

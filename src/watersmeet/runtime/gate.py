@@ -102,7 +102,9 @@ class GateForTasks:
 
 
 def _taken(split: SplitRows, rows: Int64Array) -> SplitRows:
-    return split if len(rows) == len(split.times) else replace(split, rows=take(split.rows, rows), times=split.times[rows])
+    if len(rows) == len(split.times):
+        return split
+    return replace(split, rows=take(split.rows, rows), times=split.times[rows])
 
 
 def hold(split: SplitRows, stream: str, segments: Segments, stamp: Stamp, place: int) -> Segment | None:

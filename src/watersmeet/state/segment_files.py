@@ -151,9 +151,7 @@ class _Description:
             batch=self._number,
             group_rows=tuple(self._group_rows.tolist()),
             group_keys=tuple(self._group_keys.tolist()),
-            rank_ends=tuple(
-                (stream, end) for (_, stream), end in zip(self._state.ranks, self._rank_ends, strict=True)
-            ),
+            rank_ends=tuple((stream, end) for (_, stream), end in zip(self._state.ranks, self._rank_ends, strict=True)),
         )
 
 

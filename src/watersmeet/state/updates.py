@@ -427,7 +427,7 @@ class PassGate:
 
 @dataclass(frozen=True)
 class ResolveEnds:
-    """By windows of rows, the rows of a segment are not needed from `time_us` on; what `rank_ends` has is still open."""
+    """By windows of rows, the rows of a segment are not needed from `time_us` on; what `rank_ends` has is open."""
 
     segment: SegmentId
     time_us: int
