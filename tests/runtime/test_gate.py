@@ -115,7 +115,7 @@ def test_a_row_goes_when_its_successors_have_come_and_the_others_have_passed_the
     assert run.held("A") <= 4
     for second in range(20, 60):
         run.batch(A={f"a{second}": second})
-    assert 40 <= run.held("A"), "B may still have rows at 20"
+    assert run.held("A") >= 40, "B may still have rows at 20"
     assert waiting(run)["A"] >= 40, "of which it must be known how many rows of A were before them"
     run.batch(B={"b100": 100})
     run.batch(A={"a100": 100})

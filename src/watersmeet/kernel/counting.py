@@ -103,12 +103,16 @@ class OrderedFiles:
         return np.concatenate([np.empty(0, np.int64), *self.files])
 
     @cached_property
+    def _sorted(self) -> Int64Array:
+        return self._all[self._order]
+
+    @cached_property
     def _skipped(self) -> int:
-        return int(np.searchsorted(self._all[self._order], self.since_us, side="left"))
+        return int(np.searchsorted(self._sorted, self.since_us, side="left"))
 
     @cached_property
     def rows(self) -> CountedRows:
-        return CountedRows(self.before, self._all[self._order][self._skipped :])
+        return CountedRows(self.before, self._sorted[self._skipped :])
 
     @cached_property
     def _ranks(self) -> Int64Array:

@@ -101,9 +101,9 @@ def kept_by_rows_text(query: Query, alias: str) -> str | None:
     if not isinstance(window, Rows):
         return None
     others = ", ".join(name for name in dict.fromkeys(e.stream.name for e in query.inputs) if name != stream)
-    after = "the row after them" if window.count == 1 else f"the {window.count:,} rows after them"
-    rest = f" the watermarks of {others} have passed the last of these" if others else " these have been joined"
-    return f"rows of {alias} are kept until {after} in stream {stream} have come and{rest}: [ROWS {window.count}]"
+    come = "the next row of" if window.count == 1 else f"the next {window.count:,} rows of"
+    passed = f" and {others} past the last of them" if others else ""
+    return f"rows of {alias} are kept until {come} {stream} have come{passed}, because of [ROWS {window.count}]"
 
 
 def waits_text(query: Query) -> str | None:

@@ -313,14 +313,20 @@ def late_before_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | No
     """The time before which rows of each stream are late.
 
     Of a stream that is counted, rows are too that are before what has entered: its rows up to there have been counted.
-    That says no more than its watermark does, unless the input had come to its end before.
+    Of all others, rows whose counts are not known any more. That says no more than watermarks do, unless the input had
+    come to its end before, or somebody has set a watermark back or allowed for more lateness.
     """
     marks = stream_watermarks_us(plan, manifest)
-    if manifest.gate is not None and (admitted := manifest.gate.admitted_us) is not None:
-        for stream in counted_streams(plan.query):
-            mark = marks[stream]
-            marks[stream] = admitted if mark is None else max(mark, admitted)
-    return marks
+    gate = manifest.gate
+    if gate is None:
+        return marks
+    counted = counted_streams(plan.query)
+    known = [each.before_us for each in gate.counted.values()]
+    floors = {stream: [gate.admitted_us] if stream in counted else known for stream in marks}
+    return {
+        stream: max((time for time in (mark, *floors[stream]) if time is not None), default=None)
+        for stream, mark in marks.items()
+    }
 
 
 def passed_ranks(manifest: Manifest) -> dict[str, int]:

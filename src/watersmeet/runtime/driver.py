@@ -224,7 +224,7 @@ class Driver(Generic[SourceT]):
             if self._migrator.go_on(started - self.last_work):
                 return True
             work = self.decide(Moment.IDLE)
-            return self._run_if_due(work, started, self._due_boundaries(), self._gate_step())
+            return self._run_if_due(work, started, self._due_boundaries(), self._due_at_gate())
 
     def drain_step(self, ended: bool, within: Groups | None = None) -> bool:
         """One round of emitting what is owed, by these groups or by all; whether there was anything.
@@ -236,15 +236,15 @@ class Driver(Generic[SourceT]):
                 return False
             started = self.clock.now()
             work = self.decide(Moment.END if ended else Moment.DRAIN, within)
-            gate = self._gate_step(ended) if ended else None  # what waits for others is not owed
+            gate = self._due_at_gate(ended) if ended else None  # what waits for others is not owed
             return self._run_if_due(work, started, self._due_boundaries(ended), gate)
 
     def _run_if_due(self, work: Work, started: float, due: Boundaries | None, gate: GateStep | None) -> bool:
         """A round, if there is anything to do."""
-        anything = bool(work or due or (gate is not None and gate.enters))
-        if anything:
+        if work or due or gate is not None:
             self._run(work, None, started, due, gate)
-        return anything
+            return True
+        return False
 
     def drain(self, ended: bool, within: Groups | None = None) -> None:
         """Emit everything that is owed, by these groups or by all."""
@@ -413,6 +413,11 @@ class Driver(Generic[SourceT]):
         marks = stream_watermarks_us(self.plan, self.manifest)
         held = self.controller.ledgers.holds_us(self.manifest)
         return self._gate.step(self.plan, self.manifest, marks, held, ended)
+
+    def _due_at_gate(self, ended: bool = False) -> GateStep | None:
+        """The same, if any does that waits."""
+        marks = stream_watermarks_us(self.plan, self.manifest)
+        return self._gate_step(ended) if self._gate.is_due(self.plan, self.manifest, marks, ended) else None
 
     def _run(
         self,

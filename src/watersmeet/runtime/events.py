@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from watersmeet.model.ids import StateName
 from watersmeet.model.routing import groups_text
 from watersmeet.model.slot_figures import SlotFigures, Slots
 from watersmeet.plan.physical import PhysicalPlan, State
@@ -144,6 +145,14 @@ def warn(text: str, report: Report) -> None:
         report(NoteEvent(text).to_json())
 
 
+def _waiting(manifest: Manifest, stream: str) -> dict[str, int]:
+    """The rows of a stream in files that have rows which wait at the gate, where there is one."""
+    if manifest.gate is None:
+        return {}
+    entered, held = manifest.gate.admitted_us, manifest.segments.waiting(StateName(stream)).entries.values()
+    return {"waiting": sum(segment.rows for segment in held if entered is None or segment.max_expiry_us >= entered)}
+
+
 def batch_event(
     plan: PhysicalPlan,
     manifest: Manifest,
@@ -184,6 +193,7 @@ def batch_event(
                 "watermark": marks.get(name),
                 **_lags(marks.get(name), furthest, utc_us() if now_us is None else now_us),
                 "backlog": backlogs.get(name),
+                **_waiting(manifest, name),
             }
             for name, progress in manifest.streams.items()
         },

@@ -144,11 +144,6 @@ class GateStep:
     known: Mapping[str, CountedRows]  # the rows of counted streams that have entered, this time too
     released: tuple[SegmentId, ...]
 
-    @property
-    def enters(self) -> bool:
-        """Whether anything that waits does."""
-        return bool(self.tasks.pieces)
-
     def updates(self) -> Iterator[Update]:
         yield from (ReleaseGroups(name, _ALL) for name in self.released)
         yield PassGate(self.progress)
@@ -222,6 +217,15 @@ class Gate:
             tuple(pieces),
         )
         return GateStep(tasks, GateProgress(below, progress), known, tuple(released))
+
+    def is_due(self, plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ended: bool = False) -> bool:
+        """Whether anything that waits would enter; told by what the manifest says of files."""
+        counted, since = counted_streams(plan.query), None if manifest.gate is None else manifest.gate.admitted_us
+        below = _below(counted, manifest, watermarks, since, ended) if counted else None
+        if below is None or below == since:
+            return False
+        waiting = (segment for segment in manifest.segments.all_waiting if segment.min_time_us < below)
+        return any(since is None or segment.max_expiry_us >= since for segment in waiting)
 
     def _pieces(
         self, stream: str, waiting: Sequence[Segment], order: OrderedFiles | None, since: int | None, below: int

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -61,7 +62,9 @@ class SparkExecutor:
         told = context.for_sources()
         parts: list[DataFrame] = []
         if source is not None:
-            pack = Pack(told, self._layout, self._outputs.late_waiting, self._segments)
+            # What waits is for other tasks.
+            gate = None if told.gate is None else replace(told.gate, pieces=())
+            pack = Pack(replace(told, gate=gate), self._layout, self._outputs.late_waiting, self._segments)
             parts.append(source.mapInArrow(pack, CELL_SCHEMA))
         if told.gate is not None and told.gate.pieces:
             numbers = _numbers(session, len(told.gate.pieces), told.placement.slots)
