@@ -58,37 +58,37 @@ def stays_the_same_with_restarts(case: Case, data: st.DataObject) -> None:
     assert found == {name: rows.total() for name, rows in apart.items() if rows}
 
 
-@contract_settings(40)
+@contract_settings(20)
 @given(cases(largest=4, rows=True))
 def test_the_answer_is_the_oracles(case: Case) -> None:
     answers(case)
 
 
-@contract_settings(10)
+@contract_settings(6)
 @given(cases(largest=3, rows=True, pairs=True))
 def test_windows_for_pairs_go_together_with_windows_of_rows(case: Case) -> None:
     answers(case)
 
 
-@contract_settings(8)
+@contract_settings(5)
 @given(cases(largest=3, rows=True, ahead=AHEAD_OF))
 def test_rows_that_are_ahead_are_not_counted(case: Case) -> None:
     answers(case)
 
 
-@contract_settings(15)
+@contract_settings(8)
 @given(cases(largest=4, rows=True), RANDOMS, st.sampled_from([0.2, 0.6, 1.0]))
 def test_cuts_spills_moves_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     stays_the_same_with_spills(case, random, often)
 
 
-@contract_settings(12)
+@contract_settings(6)
 @given(cases(least=3, largest=4, rows=True), RANDOMS, st.sampled_from([0.0, 0.2, 0.6]))
 def test_changes_of_the_plan_change_nothing(case: Case, random: Random, often: float) -> None:
     stays_the_same_with_other_plans(case, random, often)
 
 
-@contract_settings(8)
+@contract_settings(4)
 @given(cases(largest=4, rows=True), st.data())
 def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject) -> None:
     stays_the_same_with_restarts(case, data)

@@ -8,10 +8,11 @@ order in which these arrived, are put in order by a stable sort of times alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.kernel.hashing import UInt64Array
@@ -49,10 +50,14 @@ def by_time(rows: pa.RecordBatch, times: Int64Array) -> pa.RecordBatch:
 
 @dataclass(frozen=True, eq=False)
 class CountedRows:
-    """The times of rows of a stream in order, of which `before` rows came before the first."""
+    """The times of rows of a stream in order, of which `before` rows came before the first.
+
+    Those are before `since_us`: how many there were up to times before it is not known here.
+    """
 
     before: int
     times: Int64Array
+    since_us: int = LONG_AGO
 
     def counts(self, times: Int64Array) -> Int64Array:
         """How many rows of the stream there are that are no later than each of these times.
@@ -69,11 +74,21 @@ class CountedRows:
     def since(self, time_us: int) -> CountedRows:
         """The rows from a time on."""
         start = self.before_time(time_us) - self.before
-        return CountedRows(self.before + start, self.times[start:])
+        return CountedRows(self.before + start, self.times[start:], max(time_us, self.since_us))
 
     def until(self, time_us: int) -> CountedRows:
         """The rows before a time."""
-        return CountedRows(self.before, self.times[: self.before_time(time_us) - self.before])
+        return replace(self, times=self.times[: self.before_time(time_us) - self.before])
+
+    def ended(self, ends: Int64Array, times: Int64Array) -> npt.NDArray[np.bool_]:
+        """Whether rows that have these ends are in no window at a time, each at one of its own, or later.
+
+        Not if that is not known.
+
+        >>> CountedRows(10, np.array([3, 5]), 3).ended(np.array([11, 11, 11]), np.array([2, 3, 9])).tolist()
+        [False, True, True]
+        """
+        return (times >= self.since_us) & (ends <= self.counts(times))
 
     def time_of(self, rank: int) -> int | None:
         """The time of the row with this rank, the first of all having 1.
@@ -112,7 +127,7 @@ class OrderedFiles:
 
     @cached_property
     def rows(self) -> CountedRows:
-        return CountedRows(self.before, self._sorted[self._skipped :])
+        return CountedRows(self.before, self._sorted[self._skipped :], self.since_us)
 
     @cached_property
     def _ranks(self) -> Int64Array:

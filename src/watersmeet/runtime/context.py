@@ -13,6 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from watersmeet.adapt.decisions import Work
+from watersmeet.kernel.counting import CountedRows
 from watersmeet.kernel.prepare import cut
 from watersmeet.kernel.visiting import cut_by_reach
 from watersmeet.model.bounds import Bounds
@@ -117,6 +118,7 @@ class StageContext:
     shares: Shares = field(default_factory=dict)
     boundaries: Boundaries | None = None  # for a group-by: those that are due
     passed_ranks: Mapping[str, int] = field(default_factory=dict)  # rows that end by these, of a stream, are not needed
+    counted: Mapping[str, CountedRows] = field(default_factory=dict)  # for merges, of streams with windows of rows
 
     def cut(self, rows: pa.RecordBatch, exchange: Exchange) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of an exchange that go to each slot."""
@@ -288,7 +290,8 @@ class BatchContext:
             max_candidates=self.max_candidates,
             predicates=self.manifest.measured.predicates,
             boundaries=self.boundaries,
-            passed_ranks=passed_ranks(self.manifest),
+            passed_ranks=passed_ranks(self.manifest) if self.gate is None else self.gate.passed,
+            counted={} if self.gate is None or not self.merges else self.gate.known,
         )
 
     def _traced(self, stage: Stage) -> Iterable[Node]:

@@ -16,7 +16,7 @@ All rows of a counted stream before M were read in earlier batches, so that thei
 the driver puts the times in the files in order (`Gate`), and tells tasks the ranks of the rows that enter. Rows of
 equal time are in the order of their batches, in one batch in that of files (of Spark's partitions), and in one file as
 they were read. A file goes when all of its rows have entered, and one of a counted stream when, besides, no row can
-come that needs counts from there: the other streams' watermarks have passed it too, and what joins hold back.
+come that needs counts from there: the other streams' watermarks have passed it too, and what joins owe.
 
 To the join what waits is still to come: no watermark counts there for more than M (`context.watermarks_us`). At the end
 of the input everything enters. Rows of a counted stream that come after that and are before it are late.
@@ -42,7 +42,7 @@ from watersmeet.model.ids import Generation, OperatorName, Partitioning, Segment
 from watersmeet.model.routing import Slice
 from watersmeet.model.segments import WAITING, Segment
 from watersmeet.plan.count_windows import CountColumns, count_columns, counted_streams
-from watersmeet.plan.physical import HASH_FIELD, PhysicalPlan, State
+from watersmeet.plan.physical import HASH_FIELD, Node, PhysicalPlan, State
 from watersmeet.state.expiry import Watermarks
 from watersmeet.state.manifest import Counted, GateProgress, Manifest
 from watersmeet.state.output_names import Stamp
@@ -142,6 +142,7 @@ class GateStep:
     tasks: GateForTasks
     progress: GateProgress  # afterwards
     known: Mapping[str, CountedRows]  # the rows of counted streams that have entered, this time too
+    passed: Mapping[str, int]  # the counts of these streams that no row which enters is below
     released: tuple[SegmentId, ...]
 
     def updates(self) -> Iterator[Update]:
@@ -186,10 +187,12 @@ class Gate:
         before = manifest.gate or GateProgress()
         below = _below(counted, manifest, watermarks, before.admitted_us, ended)
         lows = {name: _low(name, plan, before, watermarks, held) for name in counted}
+        owing = [held[node.name] for node in _counting(plan) if node.name in held]
         known: dict[str, CountedRows] = {}
         pieces: list[WaitingPiece] = []
         released: list[SegmentId] = []
         progress: dict[str, Counted] = {}
+        ranks: dict[str, int] = {}
         for stream in plan.streams:
             waiting = sorted(
                 manifest.segments.waiting(StateName(stream)).entries.values(), key=lambda s: (s.delivery, s.generation)
@@ -201,9 +204,12 @@ class Gate:
                 since = LONG_AGO if count.before_us is None else count.before_us
                 order = OrderedFiles(tuple(map(self._times_in, waiting)), since, count.rows)
                 known[stream] = order.rows.until(LONG_AGO if below is None else below)
-                low = lows[stream]
+                low, ranks[stream] = lows[stream], count.rows
                 if low is not None and low > since:
-                    count = Counted(low, order.rows.before_time(low))
+                    ranks[stream] = order.rows.before_time(low)
+                    # Merges ask which rows of a generation another one still needs, back to where that begins.
+                    if (kept := min(low, *owing, low)) > since:
+                        count = Counted(kept, order.rows.before_time(kept))
                 progress[stream], passed = count, count.before_us
             if below is not None:
                 pieces += self._pieces(stream, waiting, order, before.admitted_us, below)
@@ -216,7 +222,7 @@ class Gate:
             {name: rows if oldest is None else rows.since(oldest) for name, rows in known.items()},
             tuple(pieces),
         )
-        return GateStep(tasks, GateProgress(below, progress), known, tuple(released))
+        return GateStep(tasks, GateProgress(below, progress), known, ranks, tuple(released))
 
     def is_due(self, plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ended: bool = False) -> bool:
         """Whether anything that waits would enter; told by what the manifest says of files."""
@@ -271,9 +277,14 @@ def _low(
     back nothing before this.
     """
     marks = [before.admitted_us, *(watermarks[other] for other in plan.streams if other != stream)]
-    meets = {op for state in plan.states.values() if state.ranks for op in plan.feeders[state.name]}
+    meets = {operator for state in plan.states.values() if state.ranks for operator in plan.feeders[state.name]}
     marks += [held[operator] for operator in meets if operator in held]
     return _least(marks)
+
+
+def _counting(plan: PhysicalPlan) -> Iterator[Node]:
+    """The joins that keep rows by windows of rows."""
+    return (node for node in plan.operators.values() if any(entry.state.ranks for entry in node.inputs))
 
 
 def _least(marks: Sequence[int | None]) -> int | None:

@@ -19,7 +19,7 @@ from watersmeet.kernel.aggregate import combine
 from watersmeet.kernel.indexed import Indexed, Stretches
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.pieces import Runs, is_piece, merged_pieces
-from watersmeet.kernel.rows import hashes, take
+from watersmeet.kernel.rows import hashes, int_column, take
 from watersmeet.kernel.window import LONG_AGO, NEVER, expiry, needed
 from watersmeet.model.bounds import HASH_END, Bounds
 from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
@@ -323,14 +323,16 @@ class SlotState:
     def _still_owed(self, rows: pa.RecordBatch, state: State, merge: GroupsToMerge) -> pa.RecordBatch:
         """The rows of merged groups that a future row, or one of another generation, may still join with."""
         until = self.context.horizons_us[state.name]
-        if until is None or not state.stays or not rows.num_rows:
+        if until is None or not state.expires or not rows.num_rows:
             return rows
         bounds = self._routing(state).bounds
         since = np.full(len(bounds), NEVER, dtype=np.int64)
         since[list(merge.groups)] = merge.others_since_us
         limit = np.minimum(until, since[bounds.groups_of(hashes(rows))])
-        # Of windows of rows nothing is known by row that could be compared with times of other generations.
         alive = expiry(rows, state) > limit
+        for name, stream in state.ranks:
+            if stream in self.context.counted:
+                alive &= ~self.context.counted[stream].ended(int_column(rows, name), limit)
         return rows if alive.all() else take(rows, np.flatnonzero(alive))
 
     def unite_parts(self) -> None:
