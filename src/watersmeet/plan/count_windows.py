@@ -17,6 +17,7 @@ long its rows are needed (`State.ranks`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -100,10 +101,12 @@ def kept_by_rows_text(query: Query, alias: str) -> str | None:
     window, stream = query.input(alias).window, query.input(alias).stream.name
     if not isinstance(window, Rows):
         return None
-    others = ", ".join(name for name in dict.fromkeys(e.stream.name for e in query.inputs) if name != stream)
-    come = "the next row of" if window.count == 1 else f"the next {window.count:,} rows of"
-    passed = f" and {others} past the last of them" if others else ""
-    return f"rows of {alias} are kept until {come} {stream} have come{passed}, because of [ROWS {window.count}]"
+    others = [name for name in dict.fromkeys(e.stream.name for e in query.inputs) if name != stream]
+    come, last = f"the next {window.count:,} rows of {stream} have come", "the last of them"
+    if window.count == 1:
+        come, last = f"the next row of {stream} has come", "it"
+    passed = f", and {_marks(others)} past {last}" if others else ""
+    return f"rows of {alias} are kept until {come}{passed}, because of [ROWS {window.count}]"
 
 
 def waits_text(query: Query) -> str | None:
@@ -111,8 +114,11 @@ def waits_text(query: Query) -> str | None:
     counted = counted_streams(query)
     if not counted:
         return None
-    marks = f"the watermark of {counted[0]} is" if len(counted) == 1 else f"the watermarks of {', '.join(counted)} are"
-    return f"results wait until {marks} past their newest row: no row can come then that would count before it"
+    return f"results wait until {_marks(counted)} past their newest row, for no row can come then that counts before it"
+
+
+def _marks(streams: Sequence[str]) -> str:
+    return f"the watermark of {streams[0]} is" if len(streams) == 1 else f"the watermarks of {', '.join(streams)} are"
 
 
 def _free_name(stream: Stream, name: str) -> str:
