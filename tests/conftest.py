@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# A shell that starts tests in the background has SIGINT ignored, and so would all have that tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Plans are chosen by what joins cost on the machine; tests choose the same ones everywhere. Processes that tests start
 # inherit it.

@@ -90,7 +90,7 @@ def run(case: Case, **options: Any) -> tuple[Counter[tuple[Any, ...]], dict[str,
     return counted(table), events[-1]
 
 
-@contract_settings(110)
+@contract_settings(49)
 @given(cases())
 def test_the_answer_is_the_oracles(case: Case) -> None:
     expected = case.answer()
@@ -101,7 +101,7 @@ def test_the_answer_is_the_oracles(case: Case) -> None:
     assert end["rows_in"] == sum(len(rows) for batch in case.batches for rows in batch.values())
 
 
-@contract_settings(60)
+@contract_settings(27)
 @given(cases(largest=4, apart=True))
 def test_inputs_that_no_equality_connects_are_joined_all_the_same(case: Case) -> None:
     expected = case.answer()
@@ -110,7 +110,7 @@ def test_inputs_that_no_equality_connects_are_joined_all_the_same(case: Case) ->
     assert end["rows_late"] == expected.rows_late
 
 
-@contract_settings(15)
+@contract_settings(6)
 @given(cases(largest=3, apart=True), RANDOMS)
 def test_all_plans_with_rings_give_the_same_answer(case: Case, random: Random) -> None:
     expected = case.answer().rows
@@ -119,7 +119,7 @@ def test_all_plans_with_rings_give_the_same_answer(case: Case, random: Random) -
         assert run(case, plan=plan)[0] == expected, plan
 
 
-@contract_settings(50)
+@contract_settings(22)
 @given(cases(ahead=AHEAD_OF))
 def test_rows_that_are_ahead_are_neither_joined_nor_seen(case: Case) -> None:
     expected = case.answer()
@@ -128,7 +128,7 @@ def test_rows_that_are_ahead_are_neither_joined_nor_seen(case: Case) -> None:
     assert (end["rows_late"], end["rows_ahead"]) == (expected.rows_late, expected.rows_ahead)
 
 
-@contract_settings(30)
+@contract_settings(13)
 @given(cases(largest=4), RANDOMS)
 def test_all_plans_give_the_same_answer(case: Case, random: Random) -> None:
     expected = case.answer().rows
@@ -145,7 +145,7 @@ def collide_apart(columns: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.ui
     return (hash_keys(columns) % np.uint64(3)) * np.uint64(0x5555555555555555)  # in different groups, too
 
 
-@contract_settings(50)
+@contract_settings(22)
 @given(cases(), st.sampled_from([collide, collide_apart]))
 def test_hashes_that_collide_change_nothing(case: Case, hashing: Any) -> None:
     with (
@@ -161,7 +161,7 @@ class Lost(Exception):
     """The run ended between a commit and its delivery."""
 
 
-@contract_settings(40)
+@contract_settings(18)
 @given(cases(largest=4, ahead=AHEAD_OF), st.data())
 def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject) -> None:
     expected = case.answer()
@@ -204,7 +204,7 @@ def draw_ring(case: Case, query: Query, batch: int, slots: int, data: st.DataObj
     return MemorySettings(ring=ring, forced=(step,), balance=balance)
 
 
-@contract_settings(12)
+@contract_settings(6)
 @given(cases(largest=3, apart=True), st.data())
 def test_rings_of_any_length_over_restarts_change_nothing(case: Case, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder, tuned(case):

@@ -67,7 +67,7 @@ def make_job(home: Path, streams: dict[str, list[Rows]], form: str, runtime: str
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "json"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
 def test_killed_and_gone_on_with_other_limits(form: str, seed: int, tmp_path: Path) -> None:
     streams = shuffled(seed)
     job = make_job(tmp_path, streams, form)

@@ -50,7 +50,7 @@ def check(grouped: GroupedCase, table: pa.Table) -> None:
         assert latest(rows_of(table), len(grouped.groups)) == grouped.answer()
 
 
-@contract_settings(30)
+@contract_settings(18)
 @given(grouped_cases())
 def test_groups_are_the_oracles(grouped: GroupedCase) -> None:
     check(grouped, run(grouped))
@@ -67,13 +67,13 @@ def test_hashes_of_groups_that_collide_change_nothing(grouped: GroupedCase) -> N
         check(grouped, run(grouped))
 
 
-@contract_settings(24)
+@contract_settings(14)
 @given(grouped_cases(windowed=True, apart=False), st.sampled_from([1, 500, 3000]))
 def test_spills_below_delay_a_boundary_and_never_change_it(grouped: GroupedCase, budget: int) -> None:
     check(grouped, run(grouped, memory=budget))
 
 
-@contract_settings(12)
+@contract_settings(7)
 @given(grouped_cases(largest=3, windowed=True), RANDOMS, st.sampled_from([0.1, 0.5]), st.sampled_from([1, 3]))
 def test_anything_that_is_decided_below_changes_nothing(
     grouped: GroupedCase, random: Random, often: float, rows_a_batch: int

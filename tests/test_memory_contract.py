@@ -282,7 +282,7 @@ def check_shapes(run: LocalRun) -> None:
                 assert not intersect_ranges(segment.groups, track.within or ())
 
 
-@contract_settings(70)
+@contract_settings(31)
 @given(cases(largest=4), RANDOMS, st.sampled_from([0.2, 0.6, 1.0]))
 def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     with tuned(case):
@@ -290,7 +290,7 @@ def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often
     assert rows == case.answer().rows
 
 
-@contract_settings(80)
+@contract_settings(36)
 @given(cases(largest=4, apart=False), RANDOMS, st.sampled_from([0.0, 0.1, 0.4]))
 def test_spreads_change_nothing(case: Case, random: Random, often: float) -> None:
     """With few groups, nearly all of which are spread at any time, and less of all else."""
@@ -300,7 +300,7 @@ def test_spreads_change_nothing(case: Case, random: Random, often: float) -> Non
     assert rows == case.answer().rows
 
 
-@contract_settings(120)
+@contract_settings(54)
 @given(cases(largest=4), RANDOMS, st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5]))
 def test_changes_of_the_plan_change_nothing(case: Case, random: Random, often: float, rows_a_batch: int) -> None:
     case, steps = case.longer(rows_a_batch), [1, 1, 2, 5]
@@ -309,7 +309,7 @@ def test_changes_of_the_plan_change_nothing(case: Case, random: Random, often: f
     assert rows == case.answer().rows
 
 
-@contract_settings(40)
+@contract_settings(18)
 @given(cases(largest=4, apart=True), RANDOMS, st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5]))
 def test_changes_of_rings_change_nothing(case: Case, random: Random, often: float, rows_a_batch: int) -> None:
     case, steps = case.longer(rows_a_batch), [1, 1, 2, 5]
@@ -322,7 +322,7 @@ def shares_a_key(case: Case) -> bool:
     return len(case.inputs) > 2 and any(len(found) == len(case.inputs) for found in key_classes(case.equalities))
 
 
-@contract_settings(80)
+@contract_settings(36)
 @given(
     cases(largest=4, apart=False).filter(shares_a_key),
     RANDOMS,
@@ -338,7 +338,7 @@ def test_shapes_that_differ_by_group_change_nothing(
     assert rows == case.answer().rows
 
 
-@contract_settings(90)
+@contract_settings(40)
 @given(
     cases(largest=4, apart=False),
     st.sampled_from([name for name, _ in SPILL_POLICIES]),
@@ -357,7 +357,7 @@ def test_any_budget_and_policy_gives_the_same_answer(case: Case, policy: str, bu
         assert progress[-1]["owed_groups"] == {}
 
 
-@contract_settings(80)
+@contract_settings(36)
 @given(
     cases(largest=4, apart=False),
     st.sampled_from([name for name, _ in BALANCE_POLICIES]),

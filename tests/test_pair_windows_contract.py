@@ -22,7 +22,7 @@ from watersmeet.adapt.policies.migrate import seeded
 pytestmark = pytest.mark.slow
 
 
-@contract_settings(20)
+@contract_settings(12)
 @given(cases(pairs=True))
 def test_the_answer_is_the_oracles(case: Case) -> None:
     expected = case.answer()
@@ -31,7 +31,7 @@ def test_the_answer_is_the_oracles(case: Case) -> None:
     assert end["rows_late"] == expected.rows_late
 
 
-@contract_settings(15)
+@contract_settings(9)
 @given(cases(largest=4, pairs=True), RANDOMS, st.sampled_from([0.2, 0.6, 1.0]))
 def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often: float) -> None:
     case = case.longer(random.choice([1, 2, 5]))
@@ -40,7 +40,7 @@ def test_cuts_spills_and_merges_change_nothing(case: Case, random: Random, often
     assert rows == case.answer().rows
 
 
-@contract_settings(20)
+@contract_settings(12)
 @given(cases(least=3, largest=4, pairs=True), RANDOMS, st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5]))
 def test_changes_of_the_plan_change_nothing(case: Case, random: Random, often: float, rows_a_batch: int) -> None:
     case, steps = case.longer(rows_a_batch), [1, 1, 2, 5]

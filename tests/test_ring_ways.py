@@ -33,7 +33,7 @@ def ways(case: Case) -> tuple[RingWay, ...]:
     return (RingWay(PSP), RingWay(ATR), *aligned, *coordinated)
 
 
-@contract_settings(24)
+@contract_settings(14)
 @given(cases(largest=4, apart=True), RANDOMS)
 def test_every_way_gives_the_same_answer(case: Case, random: Random) -> None:
     expected = case.answer()
@@ -57,7 +57,7 @@ def test_restarts_in_other_ways_change_nothing(case: Case, data: st.DataObject) 
     assert rows == case.answer().rows
 
 
-@contract_settings(14)
+@contract_settings(8)
 @given(cases(largest=3, apart=True), RANDOMS, st.sampled_from([0.0, 0.2, 0.6]), st.sampled_from([1, 2, 5]))
 def test_changes_of_the_way_change_nothing(case: Case, random: Random, often: float, rows_a_batch: int) -> None:
     case, steps = case.longer(rows_a_batch), [1, 1, 2, 5]

@@ -210,6 +210,7 @@ def test_a_run_that_is_polled_ends_with_everything(start: Start, job: JudgedJob,
     assert difference(job.answer(), expected) == ""
 
 
+@pytest.mark.campaign
 def test_a_run_that_is_polled_tells_of_its_end(start: Start, job: JudgedJob, expected: Result) -> None:
     events: list[dict[str, Any]] = []
     run = start(FunctionSink(job.home), report=events.append)
@@ -222,6 +223,7 @@ def test_a_run_that_is_polled_tells_of_its_end(start: Start, job: JudgedJob, exp
 # --- ids -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.campaign
 def test_ids_grow_over_batches_and_merges(start: Start, job: JudgedJob, expected: Result) -> None:
     """Merges come between batches here, for input comes a batch at a time with pauses, and at the end."""
     waiting = {stream: sorted((job.home / "in" / stream).iterdir()) for stream in CASE.streams}

@@ -15,6 +15,9 @@ from watersmeet.faults import POINTS
 # Those of runs with a memory budget: test_faults_memory.py.
 OF_MEMORY = ("in-merge", "before-spill", "after-spill")
 
+# In `make test`: what a commit and a delivery do. All others are there with a memory budget, and in the campaign here.
+IN_CI = ("in-commit", "after-commit", "before-snapshot", "in-delivery", "after-delivery")
+
 # Which reach of a point kills, so that deaths are spread over the run. Elsewhere the first and a later one.
 ONLY_ONCE = ("before-snapshot", "after-snapshot")  # version 20 alone
 
@@ -23,7 +26,14 @@ def occurrences(point: str) -> tuple[int, ...]:
     return (1,) if point in ONLY_ONCE else (1, 4)
 
 
-@pytest.mark.parametrize("point", [point for point in POINTS if point not in OF_MEMORY])
+@pytest.mark.parametrize(
+    "point",
+    [
+        point if point in IN_CI else pytest.param(point, marks=pytest.mark.campaign)
+        for point in POINTS
+        if point not in OF_MEMORY
+    ],
+)
 def test_killed_at_a_point(point: str, make_chaos_job, undisturbed, tmp_path: Path) -> None:
     job = make_chaos_job(tmp_path / "run")
     for nth in occurrences(point):
@@ -37,7 +47,7 @@ def test_killed_at_a_point(point: str, make_chaos_job, undisturbed, tmp_path: Pa
     job.check_tidy()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
 def test_killed_at_random_moments(seed: int, make_chaos_job, undisturbed, tmp_path: Path) -> None:
     job = make_chaos_job(tmp_path / "run")
     moments = random.Random(seed)

@@ -129,7 +129,7 @@ def test_csv_with_a_column_too_few(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "format, hint",
     [
-        ("parkett", "hint: Check its name, or add its package: "),
+        pytest.param("parkett", "hint: Check its name, or add its package: ", marks=pytest.mark.campaign),
         ("kafka", "It is org.apache.spark:spark-sql-kafka-0-10_2.13:4."),
     ],
 )

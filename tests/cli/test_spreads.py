@@ -128,6 +128,7 @@ def test_at_any_batch_beside_all_else_and_kills(tmp_path: Path, plan: str, run: 
 
 
 @pytest.mark.spark
+@pytest.mark.campaign  # drawn changes on Spark have spreads too
 @pytest.mark.timeout(240)
 def test_on_spark(tmp_path: Path) -> None:
     """Over a kill and a restart, which goes on with what is spread."""

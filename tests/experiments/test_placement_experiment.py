@@ -154,6 +154,7 @@ def test_leads_and_balance_are_taken_batch_by_batch() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_the_command_writes_one_page_with_all_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -169,6 +169,7 @@ def test_low_output_first_is_far_ahead_where_ratios_differ() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.campaign
 def test_the_command_writes_one_page_with_all_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

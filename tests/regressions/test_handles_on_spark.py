@@ -66,7 +66,7 @@ def wait_for(what: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("call", [2, 7, *(pytest.param(n, marks=pytest.mark.campaign) for n in (1, 5))])
+@pytest.mark.parametrize("call", [2, *(pytest.param(n, marks=pytest.mark.campaign) for n in (1, 5, 7))])
 def test_a_function_that_raises_once(call: int, home: Path, start: Callable[..., Any]) -> None:
     """In a batch, or, from the fifth call on, with what merges at the end emit."""
     run = start(FunctionSink(home, fail=call), merge="off")
@@ -85,6 +85,7 @@ def test_a_run_that_is_polled(home: Path, start: Callable[..., Any]) -> None:
     finish(home, start)
 
 
+@pytest.mark.campaign
 def test_stopped_in_a_delivery(home: Path, start: Callable[..., Any]) -> None:
     inside = threading.Event()
     sink = FunctionSink(home)
@@ -118,6 +119,7 @@ def test_stopped_in_a_batch_without_a_word(home: Path, start: Callable[..., Any]
     finish(home, start)
 
 
+@pytest.mark.campaign
 def test_stopped_while_it_emits_what_it_owes(home: Path, start: Callable[..., Any]) -> None:
     events: list[dict[str, Any]] = []
     run = start(FunctionSink(home), report=events.append, merge="off")
@@ -128,6 +130,7 @@ def test_stopped_while_it_emits_what_it_owes(home: Path, start: Callable[..., An
     finish(home, start)
 
 
+@pytest.mark.campaign
 def test_two_starts_on_one_checkpoint(home: Path, start: Callable[..., Any]) -> None:
     outcomes: list[Any] = []
 
@@ -149,7 +152,13 @@ def test_two_starts_on_one_checkpoint(home: Path, start: Callable[..., Any]) -> 
     check_exact(home)
 
 
-@pytest.mark.parametrize("trigger", ["", "100 milliseconds"], ids=["merges at the end", "a drain"])
+@pytest.mark.parametrize(
+    "trigger",
+    [
+        pytest.param("", marks=pytest.mark.campaign, id="merges at the end"),
+        pytest.param("100 milliseconds", id="a drain"),
+    ],
+)
 def test_the_function_cannot_wait_for_itself(trigger: str, home: Path, start: Callable[..., Any]) -> None:
     """In a batch, with what merges at the end emit, or in a drain that another thread asked for."""
     sink, started = FunctionSink(home), threading.Event()

@@ -31,7 +31,6 @@ def begun(home: Path, plan: str = "((A B) C)", run: str = TIGHT, query: str = te
 @pytest.mark.parametrize(
     "change, plan, run",
     [
-        ("all of it", "((A B) C)", TIGHT),
         *(
             pytest.param(change, plan, run, marks=CAMPAIGN)
             for change in CHANGES
