@@ -89,6 +89,7 @@ LATER = (
     "a ring of a join and a stream",
     "windows and late rows",
     "a chain with two keys",
+    "the last row of a stream, by two keys",
 )
 
 

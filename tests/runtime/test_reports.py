@@ -72,5 +72,5 @@ def test_parts_of_a_stream_add_up() -> None:
     files, sums = (("f1", 3), ("f2", 4), ("f3", 9)), {"late-1": (8, 1), "late-2": (9, 2)}
     late = ("late-1", "late-2")
     asked = (FilterCounts("A", "less(A.v,3)", 10.0, 5.0, 0.75),)
-    assert together == StreamReport("A", 10, 2, 90, -5, late, files, 7, sums, 4, 99, PART, LEFT, asked)
+    assert together == StreamReport("A", 10, 2, 90, -5, late, files, 7, sums, 4, 99, PART, LEFT, asked, HELD)
     assert merge_stream_reports([empty, StreamReport("B", 1)]) == [empty, StreamReport("B", 1)]
