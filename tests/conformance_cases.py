@@ -294,6 +294,30 @@ CASES = [
         lateness_s={"A": 2},
     ),
     Conformance(
+        "windows of rows",
+        "SELECT A.v AS a, B.v AS b, C.v AS c FROM A [ROWS 9], B [RANGE 15 SECONDS], C [ROWS 6] "
+        "WHERE A.k = B.k AND B.k = C.k",
+        dict.fromkeys("ABC", KV),
+        {name: _kv(f"rows {name}", keys=4) for name in "ABC"},  # of which some have one time, and some are late
+        [Input("A", "A", window_rows=9), Input("B", "B", 15 * SECOND), Input("C", "C", window_rows=6)],
+        lambda a, b, c: _eq(a["k"], b["k"], c["k"]),
+        lambda a, b, c: (a["v"], b["v"], c["v"]),
+        lateness_s={"A": 4, "B": 2},
+        plan="((A B) C)",
+        slots=3,
+    ),
+    Conformance(
+        "the last row of a stream, by two keys",
+        "SELECT A.v AS a, B.v AS b, y.v AS y FROM A [ROWS 1], B, A y [ROWS 4] WHERE A.x = B.x AND B.y = y.y",
+        dict.fromkeys("AB", XYZ),
+        {name: _xyz(f"last {name}", 10, 3, 4) for name in "AB"},
+        [Input("A", "A", window_rows=1), Input("B", "B"), Input("y", "A", window_rows=4)],
+        lambda a, b, y: _all(_eq(a["x"], b["x"]), _eq(b["y"], y["y"])),
+        lambda a, b, y: (a["v"], b["v"], y["v"]),
+        lateness_s={"A": 3},
+        plan="mjoin",
+    ),
+    Conformance(
         "keys of several text columns under other names",
         "SELECT A.v AS a, B.v AS b FROM A, B WHERE A.first = B.given AND A.last = B.family",
         {

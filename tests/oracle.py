@@ -23,11 +23,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Input:
-    """One entry of FROM; `window_us` is the width of [RANGE ..] in microseconds, None for [UNBOUNDED]."""
+    """One entry of FROM; `window_us` is the width of [RANGE ..] in microseconds, `window_rows` the n of [ROWS n]."""
 
     alias: str
     stream: str
     window_us: int | None = None
+    window_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,14 @@ def answer(
     lateness_us: Mapping[str, int] | None = None,
     time: Mapping[str, str] | None = None,
     max_ahead: Mapping[str, MaxAhead] | None = None,
+    ends: Sequence[int] = (),
 ) -> Answer:
     """The multiset of result rows, and the rows of each stream that are late, or ahead.
 
-    `time` names event-time columns (default `ts`).
+    `time` names event-time columns (default `ts`); `ends` are the batches after which the input had come to its end,
+    for the time being: rows of a stream with [ROWS ..] are late from then on if they are before any that was read.
     """
-    found, late, ahead = join(batches, inputs, predicate, lateness_us, time, max_ahead)
+    found, late, ahead = join(batches, inputs, predicate, lateness_us, time, max_ahead, ends)
     return Answer(Counter(select(joined.rows) for joined in found), late, ahead)
 
 
@@ -87,10 +90,12 @@ def join(
     lateness_us: Mapping[str, int] | None = None,
     time: Mapping[str, str] | None = None,
     max_ahead: Mapping[str, MaxAhead] | None = None,
+    ends: Sequence[int] = (),
 ) -> tuple[list[Joined], dict[str, list[Row]], dict[str, list[Row]]]:
     """All combinations, and the rows of each stream that are late, or ahead."""
     streams = {entry.stream for entry in inputs}
-    punctual, late, ahead = _split(batches, streams, lateness_us or {}, time or {}, max_ahead or {})
+    counted = {entry.stream for entry in inputs if entry.window_rows is not None}
+    punctual, late, ahead = _split(batches, streams, lateness_us or {}, time or {}, max_ahead or {}, counted, ends)
     found = []
     for chosen in itertools.product(*(punctual[entry.stream] for entry in inputs)):
         times = [_microseconds(row[_time_column(e.stream, time)]) for e, (_, row) in zip(inputs, chosen, strict=True)]
@@ -98,10 +103,27 @@ def join(
         newest, expiry = max(times), min(ends, default=None)
         if expiry is not None and newest >= expiry:
             continue
+        if not all(_is_among_last(row, punctual, e, newest, time) for e, row in zip(inputs, chosen, strict=True)):
+            continue
         combination = {entry.alias: row for entry, (_, row) in zip(inputs, chosen, strict=True)}
         if predicate(combination) is True:  # NULL does not satisfy
             found.append(Joined(combination, newest, expiry, max(batch for batch, _ in chosen)))
     return found, late, ahead
+
+
+def _is_among_last(
+    chosen: tuple[int, Row],
+    punctual: Mapping[str, list[tuple[int, Row]]],
+    entry: Input,
+    newest: int,
+    time: Mapping[str, str] | None,
+) -> bool:
+    """Whether a row is among the last of its stream, by time and arrival, of those that are no later than `newest`."""
+    if entry.window_rows is None:
+        return True
+    timed = [(_microseconds(held[1][_time_column(entry.stream, time)]), held) for held in punctual[entry.stream]]
+    until = sorted((each for each in timed if each[0] <= newest), key=lambda each: each[0])  # which leaves ties alone
+    return any(held is chosen for _, held in until[-entry.window_rows :])
 
 
 def at_boundaries(joined: Sequence[Joined], slide_us: int, ends: Sequence[int] = ()) -> dict[int, list[Combination]]:
@@ -147,19 +169,23 @@ def _split(
     lateness_us: Mapping[str, int],
     time: Mapping[str, str],
     max_ahead: Mapping[str, MaxAhead],
+    counted: set[str],
+    ends: Sequence[int],
 ) -> tuple[dict[str, list[tuple[int, Row]]], dict[str, list[Row]], dict[str, list[Row]]]:
     """The rows that may join, each with its batch, and those that are late, or ahead."""
     punctual: dict[str, list[tuple[int, Row]]] = {stream: [] for stream in streams}
     late: dict[str, list[Row]] = {stream: [] for stream in streams}
     ahead: dict[str, list[Row]] = {stream: [] for stream in streams}
     newest: dict[str, int] = {}  # the largest time seen in the batches before, of rows that were not ahead
+    ended: int | None = None  # the largest time of any stream when the input had come to its end
     for number, batch in enumerate(batches):
         seen = dict(newest)
         times = {s: [_microseconds(row[_time_column(s, time)]) for row in batch.get(s, ())] for s in streams}
         limits = _limits(times, newest, max_ahead)
         for stream in streams:
             for row, t in zip(batch.get(stream, ()), times[stream], strict=True):
-                if t is None or (stream in newest and t < newest[stream] - lateness_us.get(stream, 0)):
+                too_old = stream in newest and t is not None and t < newest[stream] - lateness_us.get(stream, 0)
+                if t is None or too_old or (ended is not None and stream in counted and t <= ended):
                     late[stream].append(row)
                 elif t > limits.get(stream, t):
                     ahead[stream].append(row)
@@ -167,6 +193,7 @@ def _split(
                     punctual[stream].append((number, row))
                     seen[stream] = max(t, seen.get(stream, t))
         newest = seen
+        ended = max(newest.values(), default=None) if number in ends else ended
     return punctual, late, ahead
 
 

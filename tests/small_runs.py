@@ -29,10 +29,18 @@ CHAIN = "A.x = B.x AND B.y = C.y AND C.z = D.z"
 class SmallRun:
     """A run in memory that rows are given to by hand."""
 
-    def __init__(self, where: str, plan: str, streams: str = "ABCD", window: str = "", lateness: int = 0) -> None:
+    def __init__(
+        self,
+        where: str,
+        plan: str,
+        streams: str = "ABCD",
+        window: str | Mapping[str, str] = "",
+        lateness: int = 0,
+    ) -> None:
         self.streams = {name: Stream(name, SCHEMA, "ts", timedelta(seconds=lateness)) for name in streams}
         columns = ", ".join(f"{name}.v AS {name.lower()}" for name in streams)
-        froms = ", ".join(f"{name}{window}" for name in streams)
+        windows = dict.fromkeys(streams, window) if isinstance(window, str) else window
+        froms = ", ".join(f"{name}{windows.get(name, '')}" for name in streams)
         self.query = bind(f"SELECT {columns} FROM {froms} WHERE {where}", self.streams)
         laid_out = lay_out(self.query, choose_tree(self.query, plan))
         self._results = MemoryResults()

@@ -205,7 +205,7 @@ class Case:
 
         return replace(self, streams={n: replace(s, batches=cut(s.batches)) for n, s in self.streams.items()})
 
-    def answer(self) -> oracle.Answer:
+    def answer(self, ends: Sequence[int] = ()) -> oracle.Answer:
         return oracle.answer(
             self.batches,
             self.inputs,
@@ -213,6 +213,7 @@ class Case:
             lambda rows: tuple(term.compute(rows) for term in self.select),
             {name: stream.lateness_us for name, stream in self.streams.items()},
             max_ahead={name: s.max_ahead for name, s in self.streams.items() if s.max_ahead is not None},
+            ends=ends,
         )
 
 
@@ -235,11 +236,13 @@ def cases(
     pairs: bool = False,
     least: int = 2,
     apart: bool | None = None,
+    rows: bool = False,
 ) -> Case:
     """A case; with `ahead`, streams may limit how far rows are ahead of what it names, and rows may be far ahead.
 
     With `pairs`, most inputs have windows for pairs in the place of their own, and times are close to where rows go.
     `apart`: whether equalities leave some inputs unconnected, which are joined by a ring then; None: some cases do.
+    With `rows`, windows are of so many rows, of one input at least; equalities connect all inputs then.
     """
     count = draw(st.sampled_from([n for n in (2, 3, 3, 3, 4, 4, 5) if least <= n <= largest]))
     aliases = ["A", "B", "C", "D", "E"][:count]
@@ -257,12 +260,16 @@ def cases(
     }
     widths = [None, None, None, 20, 60] if pairs else [None, None, 2, 8, 20, 60, 60]
     windows = {alias: draw(st.sampled_from(widths)) for alias in aliases}
+    counts = {alias: draw(st.sampled_from([1, 1, 2, 3, 5])) for alias in _counted(draw, aliases)} if rows else {}
     inputs = tuple(
-        oracle.Input(alias, names[alias], None if (n := windows[alias]) is None else n * unit) for alias in aliases
+        oracle.Input(alias, names[alias], window_rows=counts[alias])
+        if alias in counts
+        else oracle.Input(alias, names[alias], None if (n := windows[alias]) is None else n * unit)
+        for alias in aliases
     )
     of = {alias: streams[names[alias]] for alias in aliases}
     edges = _edges(draw, count)
-    apart = draw(st.integers(0, 4)) == 4 if apart is None else apart
+    apart = not rows and draw(st.integers(0, 4)) == 4 if apart is None else apart
     if apart:
         edges = [edge for edge in edges[1:] if draw(st.booleans())]
     equalities = _equalities(draw, aliases, families, of, edges)
@@ -292,6 +299,11 @@ def cases(
         clock_us=clock_us,
         apart=apart,
     )
+
+
+def _counted(draw: st.DrawFn, aliases: list[str]) -> list[str]:
+    """Inputs with windows of rows: one, or several."""
+    return draw(st.lists(st.sampled_from(aliases), min_size=1, max_size=len(aliases), unique=True))
 
 
 def _stream_names(draw: st.DrawFn, aliases: list[str]) -> dict[str, str]:
@@ -576,6 +588,7 @@ def _render(
         width, unit_name = windows[entry.alias]
         unbounded = draw(st.sampled_from(["", " [UNBOUNDED]"]))
         window = unbounded if width is None else f" [RANGE {width} {unit_name}]"
+        window = window if entry.window_rows is None else f" [ROWS {entry.window_rows}]"
         if entry.alias == entry.stream and draw(st.booleans()):
             table = f"{entry.stream}{window}"
         elif draw(st.booleans()):

@@ -60,6 +60,17 @@ def test_the_answer_is_the_oracles(spark: Any, case: Case) -> None:
     assert (events[-1]["rows_late"], events[-1]["rows_ahead"]) == (expected.rows_late, expected.rows_ahead)
 
 
+@pytest.mark.campaign  # each starts a query; the named cases have windows of rows in CI
+@contract_settings(10)
+@given(case=cases(largest=3, rows=True), budget=st.sampled_from([None, 1000]))
+def test_windows_of_rows_give_the_oracles_answer(spark: Any, case: Case, budget: int | None) -> None:
+    expected = case.answer()
+    with tempfile.TemporaryDirectory() as folder:
+        rows, events = run(spark, case, Path(folder), **({} if budget is None else {"memory": budget}))
+    assert rows == expected.rows
+    assert events[-1]["rows_late"] == expected.rows_late
+
+
 @contract_settings(4)
 @given(
     case=cases(largest=3, apart=False),

@@ -30,6 +30,10 @@ PAIRS = (
     "SELECT A.v FROM A, B, C [RANGE 1 HOUR] WHERE A.x = B.x AND B.y = C.y "
     "AND ABS(A.ts - B.ts) < INTERVAL 5 MINUTES AND B.ts >= C.ts + INTERVAL 1 MINUTE"
 )
+ROWS = (
+    "SELECT A.v FROM A [ROWS 100], B [RANGE 10 MINUTES], C c [ROWS 1] WHERE A.x = B.x AND B.y = c.y "
+    "AND A.ts >= B.ts - INTERVAL 1 MINUTE"
+)
 GROUPED = (
     "SELECT A.x % 3 AS g, COUNT(*) AS n, SUM(B.v) / COUNT(*) AS mean FROM A [RANGE 30 MINUTES SLIDE 5 MINUTES], "
     "B [RANGE 10 MINUTES] WHERE A.y = B.y GROUP BY g, B.x HAVING COUNT(*) > 1 AND B.x > 0"
@@ -54,6 +58,7 @@ def planned(text: str, setting: str) -> tuple[Query, PhysicalPlan]:
         ("self_join", SELF_JOIN, "mjoin"),
         ("alias_like_a_node", ALIAS_J1, "left-deep"),
         ("pair_windows", PAIRS, "left-deep"),
+        ("count_windows", ROWS, "left-deep"),
         ("group_by", GROUPED, "left-deep"),
         ("group_by_below", GROUPED, "(A{} B{1})"),
         ("one_stream", ONE_STREAM, "mjoin"),

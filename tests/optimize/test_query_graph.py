@@ -52,6 +52,13 @@ def test_rows_are_kept_for_as_long_as_windows_for_pairs_say() -> None:
     assert unbounded.selectivity("A", "B") == pytest.approx(1 / unbounded.width("B") / RATE)
 
 
+def test_a_window_of_rows_is_as_long_as_its_rows_take_to_come() -> None:
+    query = query_of("SELECT A.v FROM A [ROWS 500], B [ROWS 80], C [RANGE 1 SECOND] WHERE A.x = B.x AND B.y = C.y")
+    graph = graph_of(query, Statistics({"A": 100.0, "B": 40.0}))
+    assert {name: graph.width(name) for name in "ABC"} == {"A": 5.0, "B": 2.0, "C": 1.0}
+    assert graph.selectivity("A", "B") == graph.hash_share("A", "B"), "it is no predicate that passes one in three"
+
+
 def test_a_given_selectivity_is_of_key_and_predicates_together() -> None:
     graph = graph_of(query_of(f"{CHAIN} AND A.v < B.v AND A.s < C.s"), Statistics({}, {"A B": 0.01, "A C": 0.25}))
     assert graph.selectivity("A", "B") == pytest.approx(0.01)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from small_plans import chain_plan, named, piece
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.intake import FilePosition, UnfinishedIntake
+from watersmeet.model.segments import WAITING
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.model.statistics import FilterCounts, PairCounts, PredicateCounts
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
@@ -18,8 +19,9 @@ PART = UnfinishedIntake(5, "f4", "f3", 4, FilePosition(7, 90, 6, 8), 60)
 LEFT = {"files": 3}
 MORE = (FilterCounts("A", "less(A.v,3)", 1.0, 1.0, 0.5),)
 ASKED = (FilterCounts("A", "less(A.v,3)", 9.0, 4.0, 0.25),)
+HELD = (replace(piece(PLAN, "w", "A", ((0, 1),), 0), tier=WAITING),)
 STREAM = StreamReport(
-    "A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99, PART, LEFT, ASKED
+    "A", 9, 2, 70, -5, ("late-1",), (("f1", 3), ("f2", 4)), 2, {"late-1": (8, 1)}, 1, 99, PART, LEFT, ASKED, HELD
 )
 
 
@@ -70,5 +72,5 @@ def test_parts_of_a_stream_add_up() -> None:
     files, sums = (("f1", 3), ("f2", 4), ("f3", 9)), {"late-1": (8, 1), "late-2": (9, 2)}
     late = ("late-1", "late-2")
     asked = (FilterCounts("A", "less(A.v,3)", 10.0, 5.0, 0.75),)
-    assert together == StreamReport("A", 10, 2, 90, -5, late, files, 7, sums, 4, 99, PART, LEFT, asked)
+    assert together == StreamReport("A", 10, 2, 90, -5, late, files, 7, sums, 4, 99, PART, LEFT, asked, HELD)
     assert merge_stream_reports([empty, StreamReport("B", 1)]) == [empty, StreamReport("B", 1)]

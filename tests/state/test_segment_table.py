@@ -14,7 +14,7 @@ from watersmeet.errors import InternalError
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, UNITED, Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, expand_ranges, union_ranges
-from watersmeet.model.segments import Segment
+from watersmeet.model.segments import WAITING, Segment
 from watersmeet.state.segment_table import LONG_AGO, Bucket, SegmentDraft, SegmentTable, next_generation
 
 GROUPS = 8
@@ -71,6 +71,31 @@ def test_a_draft_shares_the_buckets_that_it_did_not_touch() -> None:
     assert after.active(A) is not table.active(A)
     assert after.cold(A)[Generation(2)] is not table.cold(A)[Generation(2)]
     assert groups_by_id(table)["d"] == list(range(GROUPS)), "the former table is as it was"
+
+
+def test_what_waits_is_neither_active_nor_cold() -> None:
+    """It may have the name of a state, being that of a stream."""
+    held = replace(segment("w"), tier=WAITING, groups=((0, 1),), written=((0, 1),), group_rows=())
+    table = SegmentTable.of([segment("a"), held, replace(segment("x", B), tier=WAITING)])
+    assert (table.active_bytes, table.cold_bytes, set(table.cold_states)) == (160, 0, set())
+    assert [entry.id for entry in table.all_waiting] == ["w", "x"]
+    draft = SegmentDraft(table)
+    draft.release(SegmentId("w"), ((0, 1),))
+    draft.release(SegmentId("a"), ((0, 1),))
+    after = draft.finish()
+    assert (list(after.waiting(A).entries), list(after.waiting(B).entries)) == ([], ["x"])
+    assert after.waiting(B) is table.waiting(B)
+    assert draft.files == {"w": -1}
+
+
+def test_an_end_that_is_known_becomes_an_expiry() -> None:
+    table = SegmentTable.of([replace(segment("a", expiry=NEVER), rank_ends=(("S", 9), ("T", 4)))])
+    assert [entry.id for entry in table.unresolved] == ["a"]
+    draft = SegmentDraft(table)
+    draft.change(SegmentId("a"), lambda entry: replace(entry.gone_by(70), rank_ends=(("T", 4),)))
+    (found,) = draft.finish().unresolved
+    assert (found.max_expiry_us, found.rank_ends) == (70, (("T", 4),))
+    assert Segment.from_json(found.to_json()) == found
 
 
 def test_to_look_is_not_to_touch() -> None:

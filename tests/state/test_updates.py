@@ -26,7 +26,9 @@ from watersmeet.state.epochs import Holder
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import (
     BatchRecord,
+    Counted,
     Delivery,
+    GateProgress,
     Learned,
     Manifest,
     QueryIdentity,
@@ -56,10 +58,12 @@ from watersmeet.state.updates import (
     ObserveBatch,
     ObserveGroups,
     PassBoundary,
+    PassGate,
     RecordDecision,
     Regroup,
     ReleaseGroups,
     Rename,
+    ResolveEnds,
     SetLibrary,
     SetNewest,
     SetPlacement,
@@ -152,6 +156,8 @@ EXAMPLES: tuple[Update, ...] = (
     Learn(Learned(0.25, {J1: 0.5}, (J1, 7.0))),
     Learn(Learned(roads={"seeded": (0.5, 2.0)}, recent={"state_bytes": (1.0, 2.0)}, search_seconds=0.1)),
     PassBoundary(StateName("A@group#1"), 5_000_000),
+    PassGate(GateProgress(7_000_000, {"A": Counted(5_000_000, 12), "B": Counted()})),
+    ResolveEnds(SegmentId("s"), 9_000_000, (("B", 40),)),
     SetLibrary(({"plan": "(A B)", "figures": {"A": 1.0}, "cpu": 0.5, "batch": 3},)),
     Regroup(Placement(2, 5), (segment("g", ((0, 2),)),)),
 )

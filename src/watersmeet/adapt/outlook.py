@@ -90,7 +90,7 @@ class Facts:
         held = self.ledgers.holds_us(self.manifest)
         result = {}
         for node in self.plan.operators.values():
-            if all(entry.state.stays for entry in node.inputs):
+            if all(entry.state.expires for entry in node.inputs):
                 times = [horizon_us(self.plan, entry.state, self.watermarks_us, held) for entry in node.inputs]
                 known = [time for time in times if time is not None]
                 if len(known) == len(times):

@@ -137,7 +137,7 @@ def _cold_groups(
     until = horizons_us.get(node.name)
     passed, overdue = np.zeros(ledger.groups, dtype=bool), np.zeros(ledger.groups, dtype=bool)
     if until is not None:
-        widest = max(0, *(width for entry in node.inputs for _, width in entry.state.stays))
+        widest = max((0, *(width for entry in node.inputs for _, width in entry.state.stays)))
         passed, overdue = ledger.passed(until), ledger.passed(until - widest)
     keys = ledger.keys.distinct
     largest = np.max([generation.rows.sum(axis=0) for generation in ledger.closed.values()], axis=0)

@@ -39,6 +39,7 @@ from watersmeet.model.routing import groups_text
 from watersmeet.model.statistics import Measured
 from watersmeet.optimize.cost import price_text
 from watersmeet.optimize.query_graph import Statistics
+from watersmeet.plan.count_windows import kept_by_rows_text, waits_text
 from watersmeet.plan.pair_windows import kept_text
 from watersmeet.plan.physical import FromInput, PhysicalPlan, Stage, State
 
@@ -79,10 +80,11 @@ def explain_text(
         for (tree, within), stage in zip(plan.shapes, plan.stages, strict=True):
             joins = {join.name: join for join in shown_joins(stage, plan)}
             lines += ["", f"groups {groups_text(within or ())} run {tree}:", *_tree_lines(plan, sizes or {}, joins)]
-    if plan.spec.pairs:
-        reach = plan.query.reach_with(plan.spec.pairs)
+    waits = waits_text(plan.query)
+    if plan.spec.pairs or waits:
         lines += ["", "how long rows are kept, after their event time and by the watermarks of the others:"]
-        lines += [f"  {kept_text(plan.query, reach, alias)}" for alias in plan.query.aliases]
+        lines += [f"  {_kept_text(plan, alias)}" for alias in plan.query.aliases]
+    lines += [] if waits is None else ["", waits]
     if notes := ring_notes(plan, statistics):
         lines += ["", *notes]
     if placement is not None:
@@ -99,6 +101,14 @@ def explain_text(
         lines += ["", "measured (of event time; recent batches weigh more):"]
         lines += [f"  {line}" for line in measured_lines(measured)]
     return "\n".join(lines) + "\n"
+
+
+def _kept_text(plan: PhysicalPlan, alias: str) -> str:
+    by_time = kept_text(plan.query, reach := plan.query.reach_with(plan.spec.pairs), alias)
+    by_rows = kept_by_rows_text(plan.query, alias)
+    if by_rows is None or reach.kept_for_us(alias) is None:
+        return by_rows or by_time
+    return f"{by_rows}; or sooner: {by_time}"
 
 
 def _tree_lines(plan: PhysicalPlan, sizes: Sizes, joins: dict[OperatorName, ShownJoin]) -> list[str]:
@@ -152,7 +162,7 @@ def explain_json(
         "why": reason,
         "inputs": [_input_json(plan, alias) for alias in plan.query.aliases],
         "spec": plan.spec.to_json(),
-        "notes": list(ring_notes(plan, statistics)),
+        "notes": [*ring_notes(plan, statistics), *filter(None, [waits_text(plan.query)])],
         "stages": [_stage_json(plan, stage, sizes or {}) for stage in plan.stages],
         "where": [] if placement is None else places_json(plan, placement),
         "considered": [
@@ -246,7 +256,7 @@ def _input_json(plan: PhysicalPlan, alias: str) -> dict[str, Any]:
         "stream": entry.stream.name,
         "window": window_text(entry.window),
         "kept_seconds": None if kept_us is None else max(0, kept_us) / 1e6,
-        "kept": kept_text(plan.query, reach, alias),
+        "kept": _kept_text(plan, alias),
         "filters": [expression_text(expr) for expr in entry.filters],
         "weighed": weighing_text(plan, alias) or None,
         "columns_read": list(plan.stream_columns(entry.stream.name)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, nodes_json, shown_joins, state_json
 from watersmeet.draw.rings import master_of
-from watersmeet.draw.words import expression_text, key_text
+from watersmeet.draw.words import check_text, expression_text, key_text
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.physical import Node, PhysicalPlan
 
@@ -26,7 +26,7 @@ def _shown(stage: FragmentStage, plan: PhysicalPlan, node: Node) -> ShownJoin:
         tree=node.tree,
         stages=(stage.index,),
         keys=keys,
-        checks=_checks(node),
+        checks=_checks(plan, node),
         inputs=tuple(
             ShownInput(entry.source, (entry.state,), _probes(node, place)) for place, entry in enumerate(node.inputs)
         ),
@@ -44,7 +44,7 @@ def _(stage: FragmentStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, 
             "tree": node.tree,
             "keys": list(_keys(stage, plan, node)),
             **({} if stage.keys else {"ring": True, "master": str(master_of(node).source)}),
-            "predicates": list(_checks(node)),
+            "predicates": list(_checks(plan, node)),
             "filters": list(_filters(node)),
             "inputs": [
                 {
@@ -72,8 +72,8 @@ def _alignment(plan: PhysicalPlan, node: Node) -> str:
     return f", aligned with {master.source} in {key_text(plan, master.state.key_fields[0])}"
 
 
-def _checks(node: Node) -> tuple[str, ...]:
-    return tuple(expression_text(expr) for _, expr in node.predicates)
+def _checks(plan: PhysicalPlan, node: Node) -> tuple[str, ...]:
+    return tuple(check_text(plan.query, expr) for _, expr in node.predicates)
 
 
 def _filters(node: Node) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, nodes_json, shown_joins, state_json
 from watersmeet.draw.looks import CHECK, FAINT, SMALL, ink, tint
 from watersmeet.draw.svg import Canvas, clean
-from watersmeet.draw.words import classes_text, expression_text, visit_text
+from watersmeet.draw.words import check_text, classes_text, expression_text, visit_text
 from watersmeet.optimize.comparisons import rings_of
 from watersmeet.plan.hop import HopStage, RoutedInput, RoutedNode
 from watersmeet.plan.physical import PhysicalPlan
@@ -33,7 +33,7 @@ def _(stage: HopStage, plan: PhysicalPlan) -> tuple[ShownJoin, ...]:
             tree=node.tree,
             stages=stages,
             keys=(),
-            checks=_checks(node),
+            checks=_checks(plan, node),
             inputs=inputs,
             exchanges=stage.probes[0].exchanges,  # those of all origins are the same
             part=HopTable(stages, tuple((str(entry.source), *entry.probes) for entry in inputs)),
@@ -52,7 +52,7 @@ def _(stage: HopStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, Any]]
             "tree": node.tree,
             "routed": True,
             "ring": node in rings_of(plan),
-            "predicates": list(_checks(node)),
+            "predicates": list(_checks(plan, node)),
             "filters": list(_filters(node)),
             "inputs": [
                 {
@@ -70,8 +70,8 @@ def _(stage: HopStage, plan: PhysicalPlan, sizes: Sizes) -> list[dict[str, Any]]
     ]
 
 
-def _checks(node: RoutedNode) -> tuple[str, ...]:
-    return tuple(map(expression_text, node.predicates))
+def _checks(plan: PhysicalPlan, node: RoutedNode) -> tuple[str, ...]:
+    return tuple(check_text(plan.query, expr) for expr in node.predicates)
 
 
 def _filters(node: RoutedNode) -> tuple[str, ...]:

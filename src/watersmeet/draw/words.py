@@ -11,7 +11,8 @@ from watersmeet.model.aligned import key_segment
 from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, PythonCall, describe
 from watersmeet.model.quantities import duration_text, microseconds
 from watersmeet.model.slices import key_copies, key_slice
-from watersmeet.model.streams import Range, Window
+from watersmeet.model.streams import Range, Rows, Window
+from watersmeet.plan.count_windows import count_condition_text
 from watersmeet.plan.physical import Exchange, PhysicalPlan, is_time_field
 from watersmeet.plan.query import Query
 
@@ -50,6 +51,8 @@ def window_text(window: Window) -> str:
     >>> window_text(Range(timedelta(minutes=30)))
     '[RANGE 30 MINUTES]'
     """
+    if isinstance(window, Rows):
+        return f"[ROWS {window.count}]"
     if not isinstance(window, Range):
         return "[UNBOUNDED]"
     return f"[RANGE {duration_text(microseconds(window.width)).upper()}]"
@@ -95,6 +98,11 @@ def weighing_text(plan: PhysicalPlan, alias: str) -> str:
     if not weighing.combined:
         return f"each row has a weight, and may stand for several with {kept}"
     return f"rows are combined that agree in {', '.join(names)}, with {kept}"
+
+
+def check_text(query: Query, expr: Expr) -> str:
+    """What a join checks: a predicate of the query, or a window of rows."""
+    return count_condition_text(query, expr) or expression_text(expr)
 
 
 def filters_text(filters: Sequence[Expr]) -> str:

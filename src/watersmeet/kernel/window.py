@@ -7,15 +7,18 @@ only raises T and lowers E.
 
 How long a row is needed is another matter where there are windows for pairs (`model/pair_windows.py`), which are
 checked as predicates: `expiry` is by the widths that a state says its rows stay for. With `[RANGE]` alone both are one.
+Windows of rows are predicates too (`plan/count_windows.py`): what they say of how long a row is needed is in another
+column, its end, which counts rows of a stream and not microseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from watersmeet.kernel.rows import Int64Array, int_column
@@ -66,6 +69,34 @@ def lifetimes_by(batch: pa.RecordBatch, fields: Sequence[str], windows: Windows)
 def expiry(batch: pa.RecordBatch, state: Staying) -> Int64Array:
     """From when on each row is not needed any more, by who needs it longest. `NEVER` where nothing limits it."""
     return ends(batch, state.stays)
+
+
+class Needed(Staying, Protocol):
+    """The same, and columns with the ends of windows of rows, each by the rows of a stream."""
+
+    @property
+    def ranks(self) -> tuple[tuple[str, str], ...]: ...
+
+
+def needed(
+    batch: pa.RecordBatch, state: Needed, until: int | Int64Array | None, passed: Mapping[str, int]
+) -> npt.NDArray[np.bool_] | None:
+    """Which rows a future row may still need; None where that is all of them.
+
+    No future row is before `until`, and none has a count of a stream below the one in `passed`.
+    """
+    alive = np.ones(batch.num_rows, dtype=np.bool_)
+    if until is not None and state.stays:
+        alive &= expiry(batch, state) > until
+    for field, stream in state.ranks:
+        if stream in passed:
+            alive &= int_column(batch, field) > passed[stream]
+    return None if alive.all() else alive
+
+
+def rank_ends(batch: pa.RecordBatch, state: Needed) -> tuple[int, ...]:
+    """The largest end of the rows, of which there is one, for each of the state's columns with ends."""
+    return tuple(int(int_column(batch, field).max()) for field, _ in state.ranks)
 
 
 def ends(batch: pa.RecordBatch, widths: Iterable[tuple[str, int]]) -> Int64Array:

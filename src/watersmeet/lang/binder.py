@@ -22,6 +22,7 @@ from watersmeet.errors import Span, did_you_mean
 from watersmeet.lang import dialect
 from watersmeet.lang.aggregates import bind_groups, grouped_binder, is_grouped, refuse_aggregates, refuse_slides
 from watersmeet.lang.conjuncts import sort_conjuncts
+from watersmeet.lang.count_windows import refuse_with_groups, refuse_without_equality
 from watersmeet.lang.dialect import parse, window_of
 from watersmeet.lang.pair_windows import find_pair_windows, refuse_contradiction
 from watersmeet.lang.registered import Hoisting
@@ -31,6 +32,7 @@ from watersmeet.lang.source import Source
 from watersmeet.model.aggregates import GroupBy
 from watersmeet.model.expressions import Expr
 from watersmeet.model.streams import Stream, Unbounded
+from watersmeet.plan.count_windows import with_count_windows
 from watersmeet.plan.query import OutputColumn, Query, QueryInput
 
 _NO_FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({})
@@ -76,7 +78,9 @@ def bind(
         source.refuse(
             "a join needs two streams or more", entries[0].table, detail=f"{_JOINS} One is enough for GROUP BY."
         )
-    if not grouped:
+    if grouped:
+        refuse_with_groups(entries, source)
+    else:
         refuse_slides(entries, source)
 
     scope = Scope(source, tuple(entries))
@@ -102,7 +106,8 @@ def bind(
     windows = tuple(find_pair_windows(conjuncts.predicates, conjuncts.keys, times))
     query = Query(text, inputs, conjuncts.keys, predicates, outputs, hoisting.prepared, group_by, windows)
     refuse_contradiction(query, [node for node, _ in conditions], scalars)
-    return query
+    refuse_without_equality(query, entries, source)
+    return with_count_windows(query)
 
 
 def _check_statement(tree: exp.Expr, source: Source) -> exp.Select:
@@ -183,13 +188,6 @@ def _bind_table(table: exp.Expr, streams: Mapping[str, Stream], others: list[Sco
             hint=did_you_mean(table.name, streams),
         )
     clause = window_of(table, source)
-    if clause is not None and clause.window is None:
-        source.refuse(
-            "[ROWS n] windows are not supported",
-            clause.span,
-            detail="A window is [RANGE n UNIT] or [UNBOUNDED].",
-            hint="Say how long rows are needed instead, such as [RANGE 30 MINUTES].",
-        )
     alias = table.alias or found[0]
     named = table.args["alias"].this if table.alias else table.this
     if any(other.alias.lower() == alias.lower() for other in others):
@@ -198,7 +196,7 @@ def _bind_table(table: exp.Expr, streams: Mapping[str, Stream], others: list[Sco
         )
     if "." in alias:
         source.refuse(f'alias "{alias}" holds a dot', named)
-    window = clause.window if clause and clause.window else Unbounded()
+    window = clause.window if clause else Unbounded()
     return ScopeInput(alias, streams[found[0]], window, table, clause.slide if clause else None)
 
 

@@ -27,13 +27,14 @@ from sqlglot.parsers.spark import SparkParser
 from watersmeet.errors import QueryError, Span, did_you_mean
 from watersmeet.lang.source import Source, token_span
 from watersmeet.model.quantities import UNIT_MICROSECONDS, unit_microseconds
-from watersmeet.model.streams import Range, Unbounded, Window
+from watersmeet.model.streams import Range, Rows, Unbounded, Window
 
 SUPPORTED = (
     "A query is SELECT .. FROM a stream with an optional alias and window, two or more of them, joined by comma or "
     "[INNER] JOIN .. ON, and optionally WHERE, GROUP BY and HAVING. With GROUP BY or DISTINCT, one stream is enough."
 )
-_WINDOWS = "A window is [RANGE n UNIT] or [UNBOUNDED]; where groups are emitted, [RANGE n UNIT SLIDE n UNIT]."
+_WINDOWS = "A window is [RANGE n UNIT], [ROWS n] or [UNBOUNDED]; where groups are emitted, [RANGE n UNIT SLIDE n UNIT]."
+MOST_ROWS = 10**12  # of a window: ranks with this many added are far from the end of 64 bits
 _UNITS = [unit.upper() + "S" for unit in UNIT_MICROSECONDS]
 
 
@@ -47,9 +48,9 @@ class SlideClause:
 
 @dataclass(frozen=True)
 class WindowClause:
-    """A window as written. `window` is None for [ROWS n], which the grammar knows and the binder refuses."""
+    """A window as written."""
 
-    window: Window | None
+    window: Window
     span: Span
     slide: SlideClause | None = None
 
@@ -97,13 +98,14 @@ class WatersmeetParser(SparkParser):
         match [token.text.upper() for token in inside]:
             case ["UNBOUNDED"]:
                 return WindowClause(Unbounded(), span)
-            case ["ROWS", count] if count.isdigit() and int(count) > 0:
-                return WindowClause(None, span)
+            case ["ROWS", count] if count.isdecimal() and 0 < int(count) <= MOST_ROWS:
+                return WindowClause(Rows(int(count)), span)
             case ["ROWS", *rest]:
                 raise self._window_error(
-                    "the rows of a window are a whole number above zero",
+                    f"the rows of a window are a whole number from 1 to {MOST_ROWS:,}",
                     span,
                     detail=f"They are {''.join(rest)}." if rest else "There is no number.",
+                    hint="For example [ROWS 100].",
                 )
             case ["RANGE", number, _] if _is_number(number):
                 return WindowClause(Range(self._duration("width", number, inside[2], span)), span)

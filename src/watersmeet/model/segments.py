@@ -24,6 +24,8 @@ from watersmeet.model.routing import (
 
 Counts = npt.NDArray[np.int64]  # by group
 
+ACTIVE, COLD, WAITING = "active", "cold", "waiting"  # tiers
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -32,7 +34,9 @@ class Segment:
     A group can leave a segment (merged into another, or expired) while the file stays as it is for the others.
     `written` are the groups that the file was written with, and `group_rows` and `group_keys` the rows and the distinct
     hashes of each of them; where these are missing, groups are taken to be of one size.
-    `tier` is "active" (probed by every batch, counted against the budget) or "cold" (read by merges only). Active rows
+    `tier` is "active" (probed by every batch, counted against the budget), "cold" (read by merges only) or "waiting"
+    (rows of a stream that have not entered the join, see `runtime/gate.py`; such a file is sorted by event time, is one
+    group, and has its place among those of its batch for a generation). Active rows
     are of the live generation of their groups; a cold segment says its `generation`, which is `LIVE` for rows that went
     cold because they expired. All results within a generation have been emitted; results across generations are owed.
     `delivery` is the number that deliveries had come to when the newest of its rows came, which grows from batch to
@@ -54,11 +58,13 @@ class Segment:
     min_time_us: int  # the smallest time that a result with one of the rows can have: its newest event time
     batch: int
     generation: Generation = LIVE
-    tier: str = "active"
+    tier: str = ACTIVE
     group_rows: tuple[int, ...] = ()
     group_keys: tuple[int, ...] = ()
     part_of: SegmentId = NO_SEGMENT  # the entry that the file began as, where that is another one
     delivery: int = 0  # earlier releases did not say
+    # With windows of rows: streams, and the largest end by the rows of each, where the time of that is not known yet.
+    rank_ends: tuple[tuple[str, int], ...] = ()
 
     @property
     def file(self) -> SegmentId:
@@ -66,7 +72,7 @@ class Segment:
 
     @property
     def active(self) -> bool:
-        return self.tier == "active"
+        return self.tier == ACTIVE
 
     @property
     def live_rows(self) -> int:
@@ -141,11 +147,11 @@ class Segment:
         """The entry for `groups` of this one as part of a generation that is cold."""
         part = intersect_ranges(self.groups, groups)
         name = _part_name(self.file, generation, part)
-        return replace(self, id=name, part_of=self.file, groups=part, generation=generation, tier="cold")
+        return replace(self, id=name, part_of=self.file, groups=part, generation=generation, tier=COLD)
 
     def reopened(self, groups: tuple[GroupRange, ...]) -> Segment:
         """The entry for `groups` of the file as active rows of live generations."""
-        return replace(self, id=self.file, part_of=NO_SEGMENT, groups=groups, generation=LIVE, tier="active")
+        return replace(self, id=self.file, part_of=NO_SEGMENT, groups=groups, generation=LIVE, tier=ACTIVE)
 
     def count_of(self, group: int) -> tuple[int, int] | None:
         """The rows and distinct keys that the file was written with in a group; None where they were not counted."""
@@ -173,6 +179,12 @@ class Segment:
             group_keys=self.group_keys if place is None else _split(self.group_keys, place, first[1]),
         )
 
+    def gone_by(self, time_us: int) -> Segment:
+        """The same where it is known that nothing later than this needs its rows."""
+        return replace(
+            self, min_expiry_us=min(self.min_expiry_us, time_us), max_expiry_us=min(self.max_expiry_us, time_us)
+        )
+
     def without(self, groups: tuple[GroupRange, ...]) -> Segment:
         return replace(self, groups=subtract_ranges(self.groups, groups))
 
@@ -195,6 +207,7 @@ class Segment:
             "group_keys": self.group_keys,
             "part_of": self.part_of,
             "delivery": self.delivery,
+            **({"rank_ends": self.rank_ends} if self.rank_ends else {}),
         }
 
     @classmethod
@@ -208,6 +221,7 @@ class Segment:
                 "written": ranges_from_json(data["written"]),
                 "group_rows": tuple(data["group_rows"]),
                 "group_keys": tuple(data["group_keys"]),
+                "rank_ends": tuple((stream, end) for stream, end in data.get("rank_ends", ())),
             }
         )
 

@@ -89,8 +89,18 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """`[ROWS n]`: a row joins while it is among the last `count` rows of its stream, by event time and arrival.
+
+    Of rows that are no later than the newest of the combination, and whatever else the query asks of them.
+    """
+
+    count: int
+
+
+@dataclass(frozen=True)
 class Unbounded:
     """`[UNBOUNDED]`, or no window: a row joins for ever."""
 
 
-Window = Range | Unbounded
+Window = Range | Rows | Unbounded

@@ -8,7 +8,8 @@ What was measured goes before what was given, and what was given before what is 
 
 Equalities closed by transitivity count once: a key over n inputs gives n - 1 edges, those with known selectivities
 first. How long rows are kept comes from the windows of the query, closed over all pairs; what is unbounded is priced
-after `HORIZON_SECONDS`. An input whose rows wait for nobody is kept for a moment: `LEAST_SECONDS`.
+after `HORIZON_SECONDS`. A window of n rows is as long as n rows of its input take to come. An input whose rows wait for
+nobody is kept for a moment: `LEAST_SECONDS`.
 
 A join measures the selectivity between its own inputs, which may be sets of streams. Where one edge of the graph
 crosses between the two sets it is that edge's; where several cross, they are all scaled by the same factor.
@@ -35,7 +36,9 @@ from watersmeet.model.expressions import (
     python_calls,
 )
 from watersmeet.model.statistics import Measured, PairCounts
+from watersmeet.model.streams import Rows
 from watersmeet.optimize.estimates import CostConstants, HashProbes
+from watersmeet.plan.count_windows import count_conditions, counted_streams
 from watersmeet.plan.join_graph import JoinGraph, PairKey
 from watersmeet.plan.query import Query
 from watersmeet.plan.weighing import why_not_weighed
@@ -89,7 +92,7 @@ def graph_of(query: Query, statistics: Statistics) -> JoinGraph:
     """The join graph of `query`, with measured, given and assumed statistics, in this order."""
     _check_names(query, statistics)
     rates = {alias: _rate(alias, statistics) for alias in query.aliases}
-    widths = {alias: _seconds(query.reach.kept_for_us(alias)) for alias in query.aliases}
+    widths = {alias: _kept_seconds(query, alias, rates[alias]) for alias in query.aliases}
     rows = {alias: rates[alias] * (widths[alias] or HORIZON_SECONDS) for alias in query.aliases}
     edges = _assume(
         query, rows, widths, {_pair(query, text): value for text, value in statistics.selectivities.items()}
@@ -106,7 +109,7 @@ def row_bytes(query: Query) -> dict[str, float]:
     """The size of a row of each input in memory: its hash, its event time, and the columns that joins carry along."""
     exprs: list[Expr] = [*query.joined, *query.predicates, *(term for key in query.keys for _, term in key.terms)]
     used = {column for expr in exprs for column in columns_of(expr)}
-    timed = query.reach.is_bounded
+    timed = query.reach.is_bounded or bool(counted_streams(query))
     return {
         alias: 8.0 + 8.0 * timed + sum(_width(column.type) for column in used if column.alias == alias)
         for alias in query.aliases
@@ -145,6 +148,13 @@ def _seconds(width_us: int | None) -> float | None:
     return None if width_us is None else max(width_us / 1e6, LEAST_SECONDS)
 
 
+def _kept_seconds(query: Query, alias: str, rate: float) -> float | None:
+    """How long rows of an input are kept: by time, or until so many have come; None: for ever."""
+    by_time, window = _seconds(query.reach.kept_for_us(alias)), query.input(alias).window
+    by_rows = max(window.count / rate, LEAST_SECONDS) if isinstance(window, Rows) else None
+    return min((width for width in (by_time, by_rows) if width is not None), default=None)
+
+
 def _window_shares(query: Query, widths: Mapping[str, float | None]) -> dict[Edge, float]:
     """Of the pairs of two inputs whose rows are there together, the share that the windows for that pair leave.
 
@@ -173,7 +183,7 @@ def _assume(
             edges.setdefault(pair, _Shares()).key *= min(1.0, 1 / max(rows[alias] for alias in pair))
     for pair, share in _window_shares(query, widths).items():
         edges.setdefault(pair, _Shares()).predicates *= share
-    windows = {describe(window.expr) for window in query.pair_windows}
+    windows = {describe(window.expr) for window in query.pair_windows} | set(map(describe, count_conditions(query)))
     for predicate in query.predicates:
         pair = aliases_of(predicate)
         if len(pair) == 2 and describe(predicate) not in windows:

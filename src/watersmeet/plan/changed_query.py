@@ -2,7 +2,7 @@
 
 The same streams under the same aliases, which others have seen to, joined on the same keys. What may differ: the
 columns that are selected, as far as the state holds them; filters and predicates, of which there may be more; windows,
-those for pairs of inputs too, which may be narrower; lateness.
+those for pairs of inputs too, which may be narrower, but not windows of rows; lateness.
 
 Windows are compared in their closed form (`model/pair_windows.py`): if no pair has a wider bound than before, every row
 that the new query needs has been kept, and every result of it would have been one before.
@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 from watersmeet.model.aggregates import Partial
 from watersmeet.model.expressions import Expr, columns_of, describe
-from watersmeet.model.streams import Window
+from watersmeet.model.streams import Rows, Window
+from watersmeet.plan.count_windows import own_predicates
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.pair_windows import kept_text
 from watersmeet.plan.physical import PhysicalPlan, time_field
@@ -49,7 +50,9 @@ def compare_queries(
     for before, after in zip(former.inputs, new.inputs, strict=True):
         if before.window != after.window:
             was, now = show_window(before.window), show_window(after.window)
-            if _is_kept(former, new, after.alias):
+            if isinstance(before.window, Rows) or isinstance(after.window, Rows):
+                refused.append(f"The window of {after.alias} was {was}, and rows are not counted as {now} needs it.")
+            elif _is_kept(former, new, after.alias):
                 told.append(f"The window of {after.alias} was {was}, and becomes {now}.")
             else:
                 refused.append(f"The window of {after.alias} was {was}, and rows that {now} needs have gone.")
@@ -69,10 +72,11 @@ def compare_queries(
             )
     if _keys(former) != _keys(new):
         refused.append("The equalities that inputs are joined on are others.")
-    told += [f"Results must satisfy {text} too." for text in _added(former.predicates, new.predicates, show)]
+    were, are = own_predicates(former), own_predicates(new)
+    told += [f"Results must satisfy {text} too." for text in _added(were, are, show)]
     implied = {describe(window.expr) for window in former.pair_windows if _follows(window, new)}
-    lost = [expr for expr in former.predicates if describe(expr) not in implied]
-    refused += [f"Results had to satisfy {text} before." for text in _added(new.predicates, lost, show)]
+    lost = [expr for expr in were if describe(expr) not in implied]
+    refused += [f"Results had to satisfy {text} before." for text in _added(are, lost, show)]
     refused += _of_groups(former, new)
     if [(c.name, describe(c.expr)) for c in former.select] != [(c.name, describe(c.expr)) for c in new.select]:
         told.append("Other columns are selected.")

@@ -13,6 +13,8 @@ Names of columns inside the engine:
 - `A.#k0`: input A's term of key class k0, where that is not a plain column (`A.##k0` if A has a column `#k0`);
 - `A.#f12ab34cd`: whether input A's row has passed one of A's filters before it was kept, where that filter stands above
   a join: rows that were there when the filter was pulled up have, and are not put through it again;
+- `A.#n0`, `A.#e5`: how many rows of a stream there are up to input A's row, and the number at which that row leaves a
+  window of 5 rows (`plan/count_windows.py`);
 - `A.#p12ab34cd`: what was prepared of input A's row for a Python predicate, named by what and how;
 - `@A`: event time of input A's row in microseconds; carried only by queries that have a window;
 - `A.#wn1000000`, `A.#wsum12ab34cd`: how many rows of input A this one stands for, with event times that are boundaries
@@ -87,6 +89,13 @@ class State:
     # Where there are windows for pairs; else rows stay for as long as their own windows are wide.
     stays_by_pairs: Widths | None = None
     leads: tuple[int, ...] = ()  # of each of `outside`, in microseconds
+    # Where there are windows of rows: the column with the end of a row, and the stream whose rows it counts.
+    ranks: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def expires(self) -> bool:
+        """Whether there is anything after which its rows are not needed any more."""
+        return bool(self.stays or self.ranks)
 
     @property
     def stays(self) -> Widths:

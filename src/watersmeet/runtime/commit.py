@@ -12,7 +12,7 @@ from watersmeet.model.quantities import microseconds
 from watersmeet.model.slot_figures import Slots, add_up, follow
 from watersmeet.model.statistics import Measured, add_alike, add_filters, add_pairs, add_predicates
 from watersmeet.runtime.checkpoint import Checkpoint
-from watersmeet.runtime.context import BatchContext
+from watersmeet.runtime.context import BatchContext, at_gate, stream_watermarks_us
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.state.expiry import expire
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest, StreamProgress
@@ -55,10 +55,13 @@ def commit_batch(
         rows_ahead=sum(report.ahead for report in streams),
     )
     measured = _measured(context.manifest, streams, tasks)
+    gate = context.gate
     updates: list[Update] = [
         *pending,
+        *(() if gate is None else gate.resolve(context.manifest)),
         *(_advance(report) for report in streams),
-        *(AddSegment(segment) for task in tasks for segment in task.added),
+        *(AddSegment(s if gate is None else gate.resolved(s)) for task in tasks for s in task.added),
+        *(AddSegment(segment) for report in streams for segment in report.waiting),
         *(ReleaseGroups(name, groups) for task in tasks for name, groups in task.released),
         FinishBatch(
             record,
@@ -73,6 +76,8 @@ def commit_batch(
         updates.append(ObserveGroups(context.batch, smoothing, _seen(context, tasks)))
     if context.boundaries is not None and context.plan.grouped is not None:
         updates.append(PassBoundary(context.plan.grouped.name, context.boundaries.until_us))
+    if gate is not None:
+        updates += gate.updates()
     marks = _watermarks_after(context, streams)
     before = context.batch if context.round else context.batch - 1
     return checkpoint.commit(
@@ -199,8 +204,8 @@ def _seen(context: BatchContext, tasks: Sequence[TaskReport]) -> dict[OperatorNa
 def _watermarks_after(context: BatchContext, streams: Sequence[StreamReport]) -> dict[str, int | None]:
     """How far the streams have come with this batch."""
     lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in context.plan.query.inputs}
-    marks = context.watermarks_us
+    marks = stream_watermarks_us(context.plan, context.manifest)
     for report in streams:
         before = context.manifest.streams.get(report.stream, StreamProgress())
         marks[report.stream] = before.reach(report.newest_us, report.intake).watermark_us(lateness[report.stream])
-    return marks
+    return at_gate(context.plan, marks, context.manifest.gate if context.gate is None else context.gate.progress)

@@ -13,6 +13,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from watersmeet.adapt.decisions import Work
+from watersmeet.kernel.counting import CountedRows
 from watersmeet.kernel.prepare import cut
 from watersmeet.kernel.visiting import cut_by_reach
 from watersmeet.model.bounds import Bounds
@@ -22,13 +23,15 @@ from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, Groups, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import PredicateCounts
+from watersmeet.plan.count_windows import counted_streams
 from watersmeet.plan.physical import Exchange, LeafPort, Node, PhysicalPlan, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.plan.spreading import Shares, spread_stages
+from watersmeet.runtime.gate import GateForTasks, GateStep
 from watersmeet.state.boundaries import Boundaries
 from watersmeet.state.expiry import Watermarks, emitted_until_us, horizon_us
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import Manifest
+from watersmeet.state.manifest import GateProgress, Manifest
 from watersmeet.state.output_names import Stamp
 
 
@@ -67,6 +70,7 @@ class SourceContext:
     stamp: Stamp  # which the files that are written are named after
     limits_us: Mapping[str, int] = field(default_factory=dict)  # by stream, if any: rows that are later are ahead
     shares: Shares = field(default_factory=dict)
+    gate: GateForTasks | None = None  # where rows wait before they enter
 
     def cut(self, rows: pa.RecordBatch, leaf: LeafPort) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of an input that go to each slot."""
@@ -113,6 +117,8 @@ class StageContext:
     predicates: tuple[PredicateCounts, ...] = ()  # what is known of predicates: who is asked first
     shares: Shares = field(default_factory=dict)
     boundaries: Boundaries | None = None  # for a group-by: those that are due
+    passed_ranks: Mapping[str, int] = field(default_factory=dict)  # rows that end by these, of a stream, are not needed
+    counted: Mapping[str, CountedRows] = field(default_factory=dict)  # for merges, of streams with windows of rows
 
     def cut(self, rows: pa.RecordBatch, exchange: Exchange) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of an exchange that go to each slot."""
@@ -150,6 +156,7 @@ class BatchContext:
     by_slot: bool = False  # what each slot measures is kept
     max_candidates: int | None = None  # for each task
     boundaries: Boundaries | None = None  # those that are due
+    gate: GateStep | None = None  # what enters of rows that wait; None: nothing does, or none wait
 
     @property
     def batch(self) -> int:
@@ -235,13 +242,14 @@ class BatchContext:
         times = {entry.stream.name: entry.stream.time for entry in self.plan.query.inputs}
         return SourceContext(
             self.placement,
-            self.watermarks_us,
+            late_before_us(self.plan, self.manifest),
             times,
             self.plan.leaves,
             self.plan.port_stage,
             self.stamp,
             self.limits_us,
             self.shares,
+            None if self.gate is None else self.gate.tasks,
         )
 
     def for_stage(self, stage: Stage) -> StageContext:
@@ -282,6 +290,8 @@ class BatchContext:
             max_candidates=self.max_candidates,
             predicates=self.manifest.measured.predicates,
             boundaries=self.boundaries,
+            passed_ranks=passed_ranks(self.manifest) if self.gate is None else self.gate.passed,
+            counted={} if self.gate is None or not self.merges else self.gate.known,
         )
 
     def _traced(self, stage: Stage) -> Iterable[Node]:
@@ -290,6 +300,44 @@ class BatchContext:
 
 
 def watermarks_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
+    """How far each stream has come in the join, as of the last batch: what waits at the gate is still to come."""
+    return at_gate(plan, stream_watermarks_us(plan, manifest), manifest.gate)
+
+
+def at_gate(plan: PhysicalPlan, marks: Watermarks, gate: GateProgress | None) -> dict[str, int | None]:
+    """Watermarks of streams, as far as the join knows of them."""
+    if not counted_streams(plan.query):
+        return dict(marks)
+    admitted = None if gate is None else gate.admitted_us
+    return {name: None if mark is None or admitted is None else min(mark, admitted) for name, mark in marks.items()}
+
+
+def late_before_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
+    """The time before which rows of each stream are late.
+
+    Of a stream that is counted, rows are too that are before what has entered: its rows up to there have been counted.
+    Of all others, rows whose counts are not known any more. That says no more than watermarks do, unless the input had
+    come to its end before, or somebody has set a watermark back or allowed for more lateness.
+    """
+    marks = stream_watermarks_us(plan, manifest)
+    gate = manifest.gate
+    if gate is None:
+        return marks
+    counted = counted_streams(plan.query)
+    known = [each.before_us for each in gate.counted.values()]
+    floors = {stream: [gate.admitted_us] if stream in counted else known for stream in marks}
+    return {
+        stream: max((time for time in (mark, *floors[stream]) if time is not None), default=None)
+        for stream, mark in marks.items()
+    }
+
+
+def passed_ranks(manifest: Manifest) -> dict[str, int]:
+    """For each stream that is counted, the count that no row which enters will be below."""
+    return {} if manifest.gate is None else {name: each.rows for name, each in manifest.gate.counted.items()}
+
+
+def stream_watermarks_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
     """How far each stream has come, as of the last batch."""
     lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in plan.query.inputs}
     return {

@@ -43,9 +43,10 @@ from watersmeet.runtime.ahead import AheadNotes, TimesToFind, take_limits
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
 from watersmeet.runtime.commit import commit_batch, of_joins, slots_of
-from watersmeet.runtime.context import BatchContext, watermarks_us
+from watersmeet.runtime.context import BatchContext, stream_watermarks_us, watermarks_us
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.events import EndEvent, Report, StartEvent, batch_event, silent, warn
+from watersmeet.runtime.gate import Gate, GateStep
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.migrating import Migrator
 from watersmeet.runtime.regrouping import regroup
@@ -151,6 +152,7 @@ class Driver(Generic[SourceT]):
         self.last_work = self.clock.now()
         self.rhythm = Rhythm()
         self._migrator = Migrator(self)
+        self._gate = Gate(checkpoint.segments)
 
     @property
     def migrating(self) -> bool:
@@ -209,7 +211,7 @@ class Driver(Generic[SourceT]):
             self._began = started if self._began is None else self._began
             self._migrator.go_on()
             work = self.decide(Moment.BEFORE_BATCH)
-            return self._run(work, source, started, self._due_boundaries())
+            return self._run(work, source, started, self._due_boundaries(), self._gate_step())
 
     def run_idle(self) -> bool:
         """Do what is worth doing while the sources are silent; whether there was anything."""
@@ -222,10 +224,7 @@ class Driver(Generic[SourceT]):
             if self._migrator.go_on(started - self.last_work):
                 return True
             work = self.decide(Moment.IDLE)
-            due = self._due_boundaries()
-            if work or due:
-                self._run(work, None, started, due)
-            return bool(work or due)
+            return self._run_if_due(work, started, self._due_boundaries(), self._due_at_gate())
 
     def drain_step(self, ended: bool, within: Groups | None = None) -> bool:
         """One round of emitting what is owed, by these groups or by all; whether there was anything.
@@ -237,10 +236,15 @@ class Driver(Generic[SourceT]):
                 return False
             started = self.clock.now()
             work = self.decide(Moment.END if ended else Moment.DRAIN, within)
-            due = self._due_boundaries(ended)
-            if work or due:
-                self._run(work, None, started, due)
-            return bool(work or due)
+            gate = self._due_at_gate(ended) if ended else None  # what waits for others is not owed
+            return self._run_if_due(work, started, self._due_boundaries(ended), gate)
+
+    def _run_if_due(self, work: Work, started: float, due: Boundaries | None, gate: GateStep | None) -> bool:
+        """A round, if there is anything to do."""
+        if work or due or gate is not None:
+            self._run(work, None, started, due, gate)
+            return True
+        return False
 
     def drain(self, ended: bool, within: Groups | None = None) -> None:
         """Emit everything that is owed, by these groups or by all."""
@@ -404,8 +408,24 @@ class Driver(Generic[SourceT]):
         marks = watermarks_us(self.plan, self.manifest)
         return due_boundaries(self.plan, self.manifest, marks, self.controller.ledgers, ended)
 
+    def _gate_step(self, ended: bool = False) -> GateStep | None:
+        """Which rows enter the join next, where they wait for that."""
+        marks = stream_watermarks_us(self.plan, self.manifest)
+        held = self.controller.ledgers.holds_us(self.manifest)
+        return self._gate.step(self.plan, self.manifest, marks, held, ended)
+
+    def _due_at_gate(self, ended: bool = False) -> GateStep | None:
+        """The same, if any does that waits."""
+        marks = stream_watermarks_us(self.plan, self.manifest)
+        return self._gate_step(ended) if self._gate.is_due(self.plan, self.manifest, marks, ended) else None
+
     def _run(
-        self, work: Work, source: SourceT | None, started: float, boundaries: Boundaries | None = None
+        self,
+        work: Work,
+        source: SourceT | None,
+        started: float,
+        boundaries: Boundaries | None = None,
+        gate: GateStep | None = None,
     ) -> Manifest:
         """Run tasks and commit what they did, then all that follows a commit of results."""
         context = BatchContext(
@@ -419,6 +439,7 @@ class Driver(Generic[SourceT]):
             by_slot=self.controller.settings.replan.is_by_slot,
             max_candidates=self.controller.settings.ring.max_candidates,
             boundaries=boundaries,
+            gate=gate,
         )
         synced, begun = self.checkpoint.sync_seconds, self.clock.now()
         streams, tasks = self.executor.run(context, source)

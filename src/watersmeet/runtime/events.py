@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+from watersmeet.model.ids import StateName
 from watersmeet.model.routing import groups_text
 from watersmeet.model.slot_figures import SlotFigures, Slots
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.clock import utc_us
-from watersmeet.runtime.context import watermarks_us
+from watersmeet.runtime.context import stream_watermarks_us
 from watersmeet.runtime.reports import Backlog
 from watersmeet.state.by_slot import active_bytes_by_slot, owing_by_slot
 from watersmeet.state.ledger import Ledgers
@@ -144,6 +145,14 @@ def warn(text: str, report: Report) -> None:
         report(NoteEvent(text).to_json())
 
 
+def _waiting(manifest: Manifest, stream: str) -> dict[str, int]:
+    """The rows of a stream in files that have rows which wait at the gate, where there is one."""
+    if manifest.gate is None:
+        return {}
+    entered, held = manifest.gate.admitted_us, manifest.segments.waiting(StateName(stream)).entries.values()
+    return {"waiting": sum(segment.rows for segment in held if entered is None or segment.max_expiry_us >= entered)}
+
+
 def batch_event(
     plan: PhysicalPlan,
     manifest: Manifest,
@@ -160,7 +169,7 @@ def batch_event(
     """What users are told after a batch, or after a round of merges that no rows came with."""
     batch = manifest.batch
     assert batch is not None
-    marks = watermarks_us(plan, manifest)
+    marks = stream_watermarks_us(plan, manifest)
     furthest = max((mark for mark in marks.values() if mark is not None), default=None)
     owing = {plan.label(name): int(ledger.owing.sum()) for name, ledger in ledgers.at(manifest).items()}
     kind = MergeEvent if batch.round else BatchEvent
@@ -184,6 +193,7 @@ def batch_event(
                 "watermark": marks.get(name),
                 **_lags(marks.get(name), furthest, utc_us() if now_us is None else now_us),
                 "backlog": backlogs.get(name),
+                **_waiting(manifest, name),
             }
             for name, progress in manifest.streams.items()
         },

@@ -6,7 +6,7 @@ On Spark reports travel as JSON; the local executor hands them over as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from watersmeet.model.file_sums import FileSum, sums_from_json
@@ -39,6 +39,7 @@ class StreamReport:
     intake: UnfinishedIntake | None = None  # what these rows are a part of, if more of it is to come
     backlog: Backlog | None = None  # what the source has found and not given yet, if it can tell
     filters: tuple[FilterCounts, ...] = ()  # what filters at the input did
+    waiting: tuple[Segment, ...] = ()  # rows that were written down to enter later
 
     def plus(self, other: StreamReport) -> StreamReport:
         """Both parts together."""
@@ -60,12 +61,14 @@ class StreamReport:
             intake=self.intake or other.intake,
             backlog=self.backlog or other.backlog,
             filters=add_filters([*self.filters, *other.filters]),
+            waiting=self.waiting + other.waiting,
         )
 
     def to_json(self) -> dict[str, Any]:
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         intake = None if self.intake is None else asdict(self.intake)
-        return {**values, "intake": intake, "filters": [entry.to_json() for entry in self.filters]}
+        waiting = [segment.to_json() for segment in self.waiting]
+        return {**values, "intake": intake, "filters": [entry.to_json() for entry in self.filters], "waiting": waiting}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamReport:
@@ -77,6 +80,7 @@ class StreamReport:
                 "sums": sums_from_json(data),
                 "intake": UnfinishedIntake.from_json(data["intake"]),
                 "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
+                "waiting": tuple(map(Segment.from_json, data["waiting"])),
             }
         )
 
@@ -136,6 +140,11 @@ class TaskReport:
                 "alike": {alias: AlikeCounts(*counts) for alias, counts in data["alike"].items()},
             }
         )
+
+
+def with_waiting(report: StreamReport, segment: Segment | None) -> StreamReport:
+    """The report with rows that were written down to enter later, if there are any."""
+    return report if segment is None else replace(report, waiting=(*report.waiting, segment))
 
 
 def merge_stream_reports(reports: Iterable[StreamReport]) -> list[StreamReport]:

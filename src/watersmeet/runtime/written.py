@@ -26,6 +26,12 @@ def files_of_tasks(tasks: Sequence[TaskReport], segments: Segments, results: Res
     return {folder: names for folder, names in found.items() if names}
 
 
+def waiting_files_of(streams: Sequence[StreamReport], segments: Segments) -> dict[Folder, list[str]]:
+    """The rows of streams that are to enter later."""
+    names = [file_name(segment.file) for report in streams for segment in report.waiting]
+    return {segments.folder: names} if isinstance(segments, FileSegments) and names else {}
+
+
 def late_files_of(streams: Sequence[StreamReport], late: Folder | None) -> dict[Folder, list[str]]:
     """The late rows of streams."""
     names = [name for report in streams for name in report.late_files]

@@ -39,10 +39,12 @@ from watersmeet.state.updates import (
     ObserveBatch,
     ObserveGroups,
     PassBoundary,
+    PassGate,
     RecordDecision,
     Regroup,
     ReleaseGroups,
     Rename,
+    ResolveEnds,
     SetLibrary,
     SetNewest,
     SetPlacement,
@@ -190,7 +192,8 @@ def _(update: CutRange, draft: Draft) -> None:
 
 @apply.register
 def _(update: Regroup, draft: Draft) -> None:
-    draft.segments.replace_all(SegmentTable.of(update.segments))
+    waiting = list(draft.segments.finish().all_waiting)  # these lie in no groups
+    draft.segments.replace_all(SegmentTable.of((*update.segments, *waiting)))
     draft.figures = {}  # they are of groups
     draft.set(placement=update.placement)
 
@@ -357,6 +360,18 @@ def _(update: Learn, draft: Draft) -> None:
 @apply.register
 def _(update: PassBoundary, draft: Draft) -> None:
     draft.set(emitted={**draft.get("emitted"), update.state: update.until_us})
+
+
+@apply.register
+def _(update: PassGate, draft: Draft) -> None:
+    draft.set(gate=update.gate)
+
+
+@apply.register
+def _(update: ResolveEnds, draft: Draft) -> None:
+    draft.segments.change(
+        update.segment, lambda segment: replace(segment.gone_by(update.time_us), rank_ends=update.rank_ends)
+    )
 
 
 @apply.register

@@ -56,7 +56,7 @@ def expire(plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ledge
             until = emitted_until_us(state, manifest)
         else:
             until = horizon_us(plan, state, watermarks, held)
-        if until is None or not state.stays:
+        if until is None or not state.expires:
             continue
         operators = plan.operators_of.get(state.name)
         if operators is None:
@@ -78,7 +78,7 @@ def expire_made(
     result: list[Update] = []
     for state in map(plan.states.__getitem__, names):
         until = horizon_us(plan, state, watermarks, {})
-        if until is not None and state.stays:
+        if until is not None and state.expires:
             gone = _of_groups(manifest.segments.of_state(state.name), within)
             result += [ReleaseGroups(entry.id, entry.groups) for entry in gone if entry.max_expiry_us <= until]
     return result

@@ -278,6 +278,35 @@ class Learned:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """How far the rows of a stream have been counted: so many, which is all of them before `before_us`.
+
+    No row will enter the join that is before that. None: none has been counted.
+    """
+
+    before_us: int | None = None
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class GateProgress:
+    """Which rows have entered the join, of a query with windows of rows; see `runtime/gate.py`.
+
+    All that were read and are before `admitted_us`, and no others; None: none has.
+    """
+
+    admitted_us: int | None = None
+    counted: Mapping[str, Counted] = field(default_factory=dict)  # by stream that has such a window
+
+    def to_json(self) -> dict[str, Any]:
+        return {**_flat(self), "counted": {name: _flat(counted) for name, counted in self.counted.items()}}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GateProgress:
+        return cls(data["admitted_us"], {name: Counted(**counted) for name, counted in data["counted"].items()})
+
+
+@dataclass(frozen=True)
 class Manifest:
     version: int
     query: QueryIdentity
@@ -307,6 +336,7 @@ class Manifest:
     withdrawals: tuple[Withdrawal, ...] = ()  # not known to be done, the oldest first
     library: tuple[Mapping[str, Any], ...] = ()  # plans that served well, and under which figures
     emitted: Mapping[StateName, int] = field(default_factory=dict)  # of groups: the last boundary, in microseconds
+    gate: GateProgress | None = None  # of a query without windows of rows there is none
 
     @property
     def epoch(self) -> int:
@@ -395,6 +425,7 @@ class Manifest:
             "withdrawals": [_flat(entry) for entry in self.withdrawals],
             "library": list(self.library),
             **({"emitted": dict(self.emitted)} if self.emitted else {}),
+            **({} if self.gate is None else {"gate": self.gate.to_json()}),
         }
 
     @classmethod
@@ -429,6 +460,7 @@ class Manifest:
             withdrawals=tuple(map(Withdrawal.from_json, data.get("withdrawals", ()))),
             library=tuple(data.get("library", ())),
             emitted=data.get("emitted", {}),
+            gate=GateProgress.from_json(data["gate"]) if "gate" in data else None,
         )
 
 

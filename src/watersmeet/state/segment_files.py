@@ -29,7 +29,7 @@ from watersmeet.errors import CheckpointError, ResourceError
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed, make_directory
 from watersmeet.kernel.rows import hashes
-from watersmeet.kernel.window import LONG_AGO, NEVER, expiry, lifetimes
+from watersmeet.kernel.window import LONG_AGO, NEVER, expiry, lifetimes, rank_ends
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.routing import Slice, count_groups, expand_ranges
 from watersmeet.model.segments import Segment
@@ -108,6 +108,7 @@ class _Description:
         self._rows = self._bytes = 0
         self._expiry = (NEVER, LONG_AGO)
         self._time = NEVER
+        self._rank_ends = [LONG_AGO] * len(state.ranks)
         self._last: int | None = None
         groups = count_groups(slice_.groups)
         self._group_rows, self._group_keys = np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)
@@ -128,6 +129,7 @@ class _Description:
         if self._state.stays:
             ends = expiry(piece, self._state)
             self._expiry = min(self._expiry[0], int(np.min(ends))), max(self._expiry[1], int(np.max(ends)))
+        self._rank_ends = [max(both) for both in zip(self._rank_ends, rank_ends(piece, self._state), strict=True)]
         if (times := lifetimes(piece, self._state)) is not None:
             self._time = min(self._time, int(np.min(times.newest)))
         rows, keys = count_by_group(values, self._slice)
@@ -149,6 +151,7 @@ class _Description:
             batch=self._number,
             group_rows=tuple(self._group_rows.tolist()),
             group_keys=tuple(self._group_keys.tolist()),
+            rank_ends=tuple((stream, end) for (_, stream), end in zip(self._state.ranks, self._rank_ends, strict=True)),
         )
 
 

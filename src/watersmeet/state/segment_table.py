@@ -1,5 +1,7 @@
 """The segments of a manifest, in buckets: the active ones of each state, and the cold ones of each generation of it.
 
+Rows of streams that have not entered the join yet are in buckets of their own, one for each stream.
+
 A `SegmentTable` never changes. A `SegmentDraft` is made from one, changed, and turned into the next; buckets that were
 not touched are shared by both, with all that was worked out for them. So a commit costs in proportion to the buckets
 that it changes, and what is asked of a bucket (rows, bytes, times by group) is worked out once for each version of it.
@@ -8,9 +10,10 @@ that it changes, and what is asked of a bucket (rows, bytes, times by group) is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +23,7 @@ from watersmeet.kernel.window import NEVER
 from watersmeet.model.distinct import KeyCounts
 from watersmeet.model.ids import Generation, SegmentId, StateName
 from watersmeet.model.routing import GroupRange, Groups, intersect_ranges, union_ranges
-from watersmeet.model.segments import Counts, Segment
+from watersmeet.model.segments import COLD, WAITING, Counts, Segment
 
 Floats = npt.NDArray[np.float64]
 LONG_AGO = -NEVER  # before any time of a row
@@ -94,6 +97,11 @@ class Bucket:
         """The soonest that all rows of one of the segments have expired."""
         return min((segment.max_expiry_us for segment in self.entries.values()), default=NEVER)
 
+    @cached_property
+    def unresolved(self) -> tuple[Segment, ...]:
+        """Those with ends whose times are not known yet."""
+        return tuple(segment for segment in self.entries.values() if segment.rank_ends)
+
     def by_group(self, groups: int, within: Groups | None = None) -> ByGroup:
         """Figures for each of so many groups, worked out once; nothing of groups that are not `within`."""
         if (groups, within) not in self._figures:
@@ -111,10 +119,14 @@ class SegmentTable(Mapping[SegmentId, Segment]):
     """All segments by id, and by bucket."""
 
     def __init__(
-        self, active: Mapping[StateName, Bucket], cold: Mapping[StateName, Mapping[Generation, Bucket]]
+        self,
+        active: Mapping[StateName, Bucket],
+        cold: Mapping[StateName, Mapping[Generation, Bucket]],
+        waiting: Mapping[StateName, Bucket] = MappingProxyType({}),
     ) -> None:
         self._active = active
         self._cold = cold
+        self._waiting = waiting
 
     @classmethod
     def of(cls, segments: Iterable[Segment] = ()) -> SegmentTable:
@@ -137,6 +149,25 @@ class SegmentTable(Mapping[SegmentId, Segment]):
         for bucket in self.cold(state).values():
             yield from bucket.entries.values()
 
+    def waiting(self, stream: StateName) -> Bucket:
+        """The rows of a stream that have not entered the join yet, and those that are kept for their times."""
+        return self._waiting.get(stream, EMPTY)
+
+    @property
+    def all_waiting(self) -> Iterator[Segment]:
+        """The same of all streams."""
+        for bucket in self._waiting.values():
+            yield from bucket.entries.values()
+
+    @property
+    def unresolved(self) -> Iterator[Segment]:
+        """Segments with ends of windows of rows whose times are not known yet."""
+        for bucket in self._active.values():
+            yield from bucket.unresolved
+        for generations in self._cold.values():
+            for bucket in generations.values():
+                yield from bucket.unresolved
+
     @property
     def active_states(self) -> Iterable[StateName]:
         return self._active
@@ -151,6 +182,8 @@ class SegmentTable(Mapping[SegmentId, Segment]):
         for generations in self._cold.values():
             for bucket in generations.values():
                 yield bucket.entries
+        for bucket in self._waiting.values():
+            yield bucket.entries
 
     def __getitem__(self, name: SegmentId) -> Segment:
         for entries in self._buckets():
@@ -181,7 +214,7 @@ class SegmentTable(Mapping[SegmentId, Segment]):
     @cached_property
     def rows(self) -> int:
         cold = sum(bucket.rows for generations in self._cold.values() for bucket in generations.values())
-        return cold + sum(bucket.rows for bucket in self._active.values())
+        return cold + sum(bucket.rows for bucket in (*self._active.values(), *self._waiting.values()))
 
 
 class SegmentDraft:
@@ -192,6 +225,7 @@ class SegmentDraft:
         # Buckets that were touched, as plain dictionaries.
         self._active: dict[StateName, dict[SegmentId, Segment]] = {}
         self._cold: dict[tuple[StateName, Generation], dict[SegmentId, Segment]] = {}
+        self._waiting: dict[StateName, dict[SegmentId, Segment]] = {}
         self._places: dict[SegmentId, tuple[StateName, Generation]] | None = None  # of the cold ones, once asked for
         self._emptied: set[SegmentId] = set()  # entries that went while they still stood for groups, without rows
         self.files: Counter[SegmentId] = Counter()  # how many entries more, or fewer, each file has
@@ -212,12 +246,22 @@ class SegmentDraft:
             generations[generation] = Bucket(dict(entries))
             if not entries:
                 del generations[generation]
-        return SegmentTable(active, {state: found for state, found in cold.items() if found})
+        waiting = dict(self._table._waiting)
+        for stream, entries in self._waiting.items():
+            waiting[stream] = Bucket(dict(entries))
+            if not entries:
+                del waiting[stream]
+        return SegmentTable(active, {state: found for state, found in cold.items() if found}, waiting)
 
     def active(self, state: StateName) -> dict[SegmentId, Segment]:
         if state not in self._active:
             self._active[state] = dict(self._table.active(state).entries)
         return self._active[state]
+
+    def waiting(self, stream: StateName) -> dict[SegmentId, Segment]:
+        if stream not in self._waiting:
+            self._waiting[stream] = dict(self._table.waiting(stream).entries)
+        return self._waiting[stream]
 
     def cold(self, state: StateName, generation: Generation) -> dict[SegmentId, Segment]:
         key = (state, generation)
@@ -242,7 +286,7 @@ class SegmentDraft:
             raise InternalError(f'two entries "{segment.id}" for one part of a file')
         bucket[segment.id] = segment
         self.files[segment.file] += 1
-        if self._places is not None and not segment.active:
+        if self._places is not None and segment.tier == COLD:
             self._places[segment.id] = (segment.state, segment.generation)
 
     def release(self, name: SegmentId, groups: tuple[GroupRange, ...]) -> None:
@@ -252,6 +296,11 @@ class SegmentDraft:
         segment = self._find(name)
         self._keep(segment, segment.without(groups))
 
+    def change(self, name: SegmentId, changed: Callable[[Segment], Segment]) -> None:
+        """Describe a segment anew, in the bucket that it is in."""
+        segment = self._find(name)
+        self._bucket(segment)[name] = changed(segment)
+
     def replace_all(self, table: SegmentTable) -> None:
         """Have what another table has."""
         self.files.subtract(segment.file for segment in self.finish().values())
@@ -259,6 +308,7 @@ class SegmentDraft:
         self._table, self._places = table, None
         self._active.clear()
         self._cold.clear()
+        self._waiting.clear()
         self._emptied.clear()
 
     def turn_cold(self, segment: Segment, groups: tuple[GroupRange, ...], generation: Generation) -> None:
@@ -322,11 +372,17 @@ class SegmentDraft:
                 self._emptied.add(segment.id)
 
     def _bucket(self, segment: Segment) -> dict[SegmentId, Segment]:
+        if segment.tier == WAITING:
+            return self.waiting(segment.state)
         return self.active(segment.state) if segment.active else self.cold(segment.state, segment.generation)
 
     def _find(self, name: SegmentId) -> Segment:
         for state in (*self._active, *self._table.active_states):
             entries = self._active[state] if state in self._active else self._table.active(state).entries
+            if name in entries:
+                return entries[name]
+        for stream in (*self._waiting, *self._table._waiting):
+            entries = self._waiting[stream] if stream in self._waiting else self._table.waiting(stream).entries
             if name in entries:
                 return entries[name]
         if self._places is None:

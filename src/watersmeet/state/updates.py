@@ -20,7 +20,7 @@ from watersmeet.model.routing import GroupRange, Groups
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import Holder
-from watersmeet.state.manifest import BatchRecord, Learned, Manifest, QueryIdentity, Track
+from watersmeet.state.manifest import BatchRecord, GateProgress, Learned, Manifest, QueryIdentity, Track
 from watersmeet.state.retention import Retention
 
 
@@ -414,6 +414,30 @@ class PassBoundary:
         return cls(**data)
 
 
+@dataclass(frozen=True)
+class PassGate:
+    """Rows of streams have entered the join, as the gate says now; it goes with what came of them."""
+
+    gate: GateProgress
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PassGate:
+        return cls(GateProgress.from_json(data["gate"]))
+
+
+@dataclass(frozen=True)
+class ResolveEnds:
+    """By windows of rows, the rows of a segment are not needed from `time_us` on; what `rank_ends` has is open."""
+
+    segment: SegmentId
+    time_us: int
+    rank_ends: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ResolveEnds:
+        return cls(data["segment"], data["time_us"], tuple((stream, end) for stream, end in data["rank_ends"]))
+
+
 class Update(Protocol):
     """One of `UPDATES`."""
 
@@ -446,6 +470,8 @@ UPDATES: tuple[type[Update], ...] = (
     ObserveBatch,
     ObserveGroups,
     PassBoundary,
+    PassGate,
+    ResolveEnds,
     RecordDecision,
     Learn,
     SetLibrary,

@@ -19,6 +19,7 @@ from watersmeet.model.pair_windows import Reach
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.slices import BY_TIME, SliceReach, slice_key
 from watersmeet.model.streams import Range
+from watersmeet.plan.count_windows import counted_streams, end_column
 from watersmeet.plan.physical import (
     Exchange,
     Fields,
@@ -75,7 +76,7 @@ class Walk:
         self.spec = spec
         self.lineage = tuple(map(frozenset, spec.lineage))
         self.reach = query.reach_with(spec.pairs)
-        self.timed = len(query.parts) > 1 or self.reach.is_bounded
+        self.timed = len(query.parts) > 1 or self.reach.is_bounded or bool(counted_streams(query))
         self.weighings = weighings_of(query, marks_of(spec.tree))
         self.stages: list[Stage] = []
         self.leaves: list[LeafPort] = []
@@ -197,10 +198,8 @@ class Walk:
         if len(aliases) == 1:
             weighing = self.weighings.get(aliases[0])
             likeness = likeness_of(self.query, aliases[0], (name for name, _ in fields))
-        windows = self._windows(inside)
-        state = State(
-            name, aliases, key_fields, fields, windows, outside, partitioning, weighing=weighing, likeness=likeness
-        )
+        state = State(name, aliases, key_fields, fields, self._windows(inside), outside, partitioning)
+        state = replace(state, weighing=weighing, likeness=likeness, ranks=self._ranks(inside))
         return kept_by_pairs(state, self.query, self.reach) if self.spec.pairs else state
 
     def _windows(self, inside: frozenset[str]) -> tuple[tuple[str, int], ...]:
@@ -209,6 +208,10 @@ class Walk:
             for alias in self.in_order(inside)
             if isinstance((entry := self.query.input(alias)).window, Range)
         )
+
+    def _ranks(self, inside: frozenset[str]) -> tuple[tuple[str, str], ...]:
+        ends = ((end_column(self.query, alias), self.query.input(alias).stream.name) for alias in self.in_order(inside))
+        return tuple((end.field_name, stream) for end, stream in ends if end is not None)
 
     def _state_name(self, aliases: tuple[str, ...], key_fields: tuple[str, ...], fields: Fields) -> StateName:
         carried = {lineage_field(self.in_order(below)) for below in self.lineage}

@@ -28,13 +28,14 @@ from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
 from watersmeet.runtime.entering import enter
+from watersmeet.runtime.gate import WaitingPiece, hold
 from watersmeet.runtime.late_rows import split_stream
 from watersmeet.runtime.local.sources import SourceBatch
-from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.runtime.reports import StreamReport, TaskReport, with_waiting
 from watersmeet.runtime.seeding import Seeding, SeedPiece, seed_rows
 from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
-from watersmeet.runtime.written import Sync, files_of_tasks, late_files_of
+from watersmeet.runtime.written import Sync, files_of_tasks, late_files_of, waiting_files_of
 from watersmeet.state.files import Folder
 from watersmeet.state.output_names import Stamp
 from watersmeet.state.segment_files import FileSegments, Segments
@@ -71,7 +72,10 @@ class LocalExecutor:
     def run(self, context: BatchContext, source: SourceBatches | None) -> tuple[list[StreamReport], list[TaskReport]]:
         with closing(Spool(self._spool_folder)) as spool:
             streams, tasks = self._run(context, source or {}, spool)
-        self._sync(files_of_tasks(tasks, self._segments, self._results) | late_files_of(streams, self._late))
+        files = files_of_tasks(tasks, self._segments, self._results) | late_files_of(streams, self._late)
+        for folder, names in waiting_files_of(streams, self._segments).items():
+            files[folder] = [*files.get(folder, ()), *names]
+        self._sync(files)
         return streams, tasks
 
     @property
@@ -84,8 +88,10 @@ class LocalExecutor:
         self, context: BatchContext, source: SourceBatches, spool: Spool
     ) -> tuple[list[StreamReport], list[TaskReport]]:
         arrived = _nothing_arrived(context.plan, context.placement.slots)
-        streams = self._prepare_all(context.for_sources(), source, arrived, spool)
-        return streams, self._run_waves(context, arrived, spool)
+        told = context.for_sources()
+        streams = self._prepare_all(told, source, arrived, spool)
+        entered = self._let_in(told, arrived, spool)
+        return streams, [*entered, *self._run_waves(context, arrived, spool)]
 
     def make_states(self, seeding: Seeding) -> list[TaskReport]:
         with closing(Spool(self._spool_folder)) as spool:
@@ -141,6 +147,9 @@ class LocalExecutor:
         tally = FilterTally(time.perf_counter)
         for rows in _piecewise(batch.rows, self._schemas[stream]):
             split, seen = split_stream(rows, stream, context, self._late)
+            if context.gate is not None:
+                split, rest = context.gate.admit(split, stream)
+                seen = with_waiting(seen, hold(rest, stream, self._segments, context.stamp, len(report.waiting)))
             report = report.plus(seen)
             pieces += [(slot, port, spool.put(part)) for slot, port, part in enter(split, stream, context, tally)]
         files = tuple(zip(batch.files, batch.modified_us, strict=True))
@@ -153,6 +162,26 @@ class LocalExecutor:
             filters=tally.counts,
         )
         return report, pieces
+
+    def _let_in(
+        self, context: SourceContext, arrived: dict[tuple[int, int], Arrived], spool: Spool
+    ) -> list[TaskReport]:
+        """Have the rows enter that have waited at the gate for that; what filters did with them."""
+        gate, reports = context.gate, list[TaskReport]()
+        if gate is None:
+            return reports
+
+        def enter_piece(piece: WaitingPiece) -> tuple[TaskReport, list[tuple[int, int, pa.RecordBatch]]]:
+            tally = FilterTally(time.perf_counter)
+            entered = enter(gate.let_in(piece, self._segments), piece.stream, context, tally)
+            sent = [(slot, port, spool.put(part)) for slot, port, part in entered]
+            return TaskReport(filters=tally.counts), sent
+
+        for report, pieces in self._side_by_side(enter_piece, gate.pieces):
+            reports.append(report)
+            for slot, port, rows in pieces:
+                arrived[context.port_stage[port], slot].rows.setdefault(port, []).append(rows)
+        return reports
 
     def _run_wave(
         self,

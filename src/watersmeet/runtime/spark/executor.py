@@ -11,6 +11,8 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,7 +25,7 @@ from watersmeet.runtime.seeding import Seeding
 from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, read_report
 from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.sources import UnionLayout
-from watersmeet.runtime.spark.tasks import STRETCH_SCHEMA, FindStretches, Pack, PackSeeds, RunWave
+from watersmeet.runtime.spark.tasks import STRETCH_SCHEMA, FindStretches, Pack, PackSeeds, PackWaiting, RunWave
 from watersmeet.runtime.written import Sync
 from watersmeet.state.files import Folder
 
@@ -56,13 +58,18 @@ class SparkExecutor:
         self._sync = sync
 
     def run(self, context: BatchContext, source: DataFrame | None) -> tuple[list[StreamReport], list[TaskReport]]:
-        if source is None:
-            session = self._own_session
-            cells = session.createDataFrame([], CELL_SCHEMA)
-        else:
-            session = source.sparkSession
-            pack = Pack(context.for_sources(), self._layout, self._outputs.late_waiting)
-            cells = source.mapInArrow(pack, CELL_SCHEMA)
+        session = self._own_session if source is None else source.sparkSession
+        told = context.for_sources()
+        parts: list[DataFrame] = []
+        if source is not None:
+            # What waits is for other tasks.
+            gate = None if told.gate is None else replace(told.gate, pieces=())
+            pack = Pack(replace(told, gate=gate), self._layout, self._outputs.late_waiting, self._segments)
+            parts.append(source.mapInArrow(pack, CELL_SCHEMA))
+        if told.gate is not None and told.gate.pieces:
+            numbers = _numbers(session, len(told.gate.pieces), told.placement.slots)
+            parts.append(numbers.mapInArrow(PackWaiting(told, self._segments), CELL_SCHEMA))
+        cells = reduce(DataFrame.union, parts) if parts else session.createDataFrame([], CELL_SCHEMA)
         reports = self._run_waves(session, cells, context)
         if source is not None:
             self._sync(self._log.pop_new())
@@ -71,8 +78,7 @@ class SparkExecutor:
 
     def make_states(self, seeding: Seeding) -> list[TaskReport]:
         session = self._own_session
-        pieces = session.createDataFrame([(place,) for place in range(len(seeding.pieces))], "piece int")
-        spread = pieces.repartition(max(1, min(len(seeding.pieces), seeding.placement.slots)))
+        spread = _numbers(session, len(seeding.pieces), seeding.placement.slots)
         work = PackSeeds(seeding.pieces, seeding.placement, seeding.plan.port_stage, self._segments)
         cells = spread.mapInArrow(work, CELL_SCHEMA)
         return [report for report in self._run_waves(session, cells, seeding) if isinstance(report, TaskReport)]
@@ -105,6 +111,12 @@ def use_this_python(session: SparkSession) -> None:
     context = session.sparkContext
     if (context.master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable
+
+
+def _numbers(session: SparkSession, count: int, slots: int) -> DataFrame:
+    """The numbers below `count`, dealt out over as many partitions as there are slots, at most."""
+    numbers = session.createDataFrame([(number,) for number in range(count)], "piece int")
+    return numbers.repartition(max(1, min(count, slots)))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ succeed; anything else is raised, and Spark retries.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +29,9 @@ from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
 from watersmeet.runtime.entering import enter
+from watersmeet.runtime.gate import hold
 from watersmeet.runtime.late_rows import split_stream
+from watersmeet.runtime.reports import TaskReport, with_waiting
 from watersmeet.runtime.seeding import SeedPiece, seed_rows
 from watersmeet.runtime.spark.blobs import (
     DRIVER,
@@ -44,7 +47,7 @@ from watersmeet.runtime.spark.blobs import (
 from watersmeet.runtime.spark.sources import UnionLayout
 from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages import Arrived, ResultWriter, run_stage
-from watersmeet.runtime.written import files_of_tasks, late_files_of
+from watersmeet.runtime.written import files_of_tasks, late_files_of, waiting_files_of
 from watersmeet.state.files import Folder
 from watersmeet.state.segment_files import FileSegments
 from watersmeet.state.syncing import sync_files
@@ -54,6 +57,8 @@ from watersmeet.state.syncing import sync_files
 CHUNK_ROWS = 65_536
 # The same for rows with long text, of which Arrow cannot hold 2 GiB in one column.
 CHUNK_BYTES = 256 << 20
+# More than a partition has of them, so that their numbers in one are all below those in the next.
+CHUNKS = 1 << 24
 STRETCH_SCHEMA = ", ".join(f"{name} long" for name in Stretch._fields)
 
 
@@ -98,33 +103,67 @@ class Pack:
     context: SourceContext
     layout: UnionLayout
     late: Folder | None
+    segments: Folder | None = None  # for rows that wait; None: none do
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return to_arrow(self._cells(batches))
 
     def _cells(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
         faults.reach("before-prepare")
-        home = _partition() % self.context.placement.slots
+        partition = _partition()
+        home = partition % self.context.placement.slots
+        places = itertools.count(partition * CHUNKS)  # of what is written, among that of all partitions
         waiting: dict[str, list[pa.RecordBatch]] = {}
         try:
             for batch in batches:
                 for stream, rows in self.layout.split(batch):
                     waiting.setdefault(stream, []).append(rows)
                     if _is_chunk(waiting[stream]):
-                        yield from self._pack(stream, waiting.pop(stream), home)
+                        yield from self._pack(stream, waiting.pop(stream), home, next(places))
             for stream, pieces in waiting.items():
-                yield from self._pack(stream, pieces, home)
+                yield from self._pack(stream, pieces, home, next(places))
         except WatersmeetError as error:
             yield report_cell(home, error)
 
-    def _pack(self, stream: str, pieces: list[pa.RecordBatch], home: int) -> Iterator[Cell]:
+    def _pack(self, stream: str, pieces: list[pa.RecordBatch], home: int, place: int) -> Iterator[Cell]:
         context = self.context
         split, report = split_stream(concat(pieces, self.layout.schemas[stream]), stream, context, self.late)
+        if context.gate is not None:
+            assert self.segments is not None, "rows that wait are written down"
+            segments = FileSegments(self.segments, epoch=context.stamp.epoch)
+            split, rest = context.gate.admit(split, stream)
+            report = with_waiting(report, hold(rest, stream, segments, context.stamp, place))
+            sync_files(waiting_files_of([report], segments))
         tally = FilterTally(time.perf_counter)
         for slot, port, piece in enter(split, stream, context, tally):
             yield pack(piece, slot, context.port_stage[port], port)
         sync_files(late_files_of([report], self.late))
         yield report_cell(home, replace(report, filters=tally.counts))
+
+
+@dataclass(frozen=True)
+class PackWaiting:
+    """Numbers of pieces -> cells with rows that have waited at the gate, and reports of what filters did with them."""
+
+    context: SourceContext
+    segments: Folder
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return to_arrow(self._cells(batches))
+
+    def _cells(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
+        context, gate = self.context, self.context.gate
+        assert gate is not None
+        home = _partition() % context.placement.slots
+        segments = FileSegments(self.segments)
+        try:
+            for place in (place for batch in batches for place in batch.column(0).to_pylist()):
+                piece, tally = gate.pieces[place], FilterTally(time.perf_counter)
+                for slot, port, rows in enter(gate.let_in(piece, segments), piece.stream, context, tally):
+                    yield pack(rows, slot, context.port_stage[port], port)
+                yield report_cell(home, TaskReport(filters=tally.counts))
+        except WatersmeetError as error:
+            yield report_cell(home, error)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ rows that were dealt are written by whoever has them, and copies by the owner al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -19,9 +19,9 @@ from watersmeet.kernel.aggregate import combine
 from watersmeet.kernel.indexed import Indexed, Stretches
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.pieces import Runs, is_piece, merged_pieces
-from watersmeet.kernel.rows import hashes, take
+from watersmeet.kernel.rows import hashes, int_column, take
 from watersmeet.kernel.weigh import combine_alike
-from watersmeet.kernel.window import LONG_AGO, NEVER, expiry
+from watersmeet.kernel.window import LONG_AGO, NEVER, expiry, needed
 from watersmeet.model.bounds import HASH_END, Bounds
 from watersmeet.model.ids import LIVE, Generation, SegmentId, StateName
 from watersmeet.model.routing import (
@@ -190,7 +190,7 @@ class SlotState:
         for entry, _ in loaded.values():
             found = Candidate(entry.id, entry.live_rows, entry.live_bytes, entry.max_expiry_us)
             sides.setdefault(self.context.side(entry.delivery), []).append(found)
-        if (entering := _entering(new, state, until)).rows:
+        if (entering := _entering(new, state, until, self.context.passed_ranks)).rows:
             sides.setdefault(self.context.side(now), []).append(entering)
         waiting = bool(new)
         for names in (names for candidates in sides.values() for names in choose(candidates, state, until)):
@@ -229,10 +229,8 @@ class SlotState:
 
     def _unexpired(self, rows: pa.RecordBatch, state: State, until: int | None, newest: int) -> pa.RecordBatch:
         """The rows that a future row may still need. The others go, or go cold where they are owed results."""
-        if until is None or not state.stays or not rows.num_rows:
-            return rows
-        alive = expiry(rows, state) > until
-        if alive.all():
+        alive = needed(rows, state, until, self.context.passed_ranks)
+        if alive is None:
             return rows
         self._cool(take(rows, np.flatnonzero(~alive)), state, newest)
         return take(rows, np.flatnonzero(alive))
@@ -326,14 +324,17 @@ class SlotState:
     def _still_owed(self, rows: pa.RecordBatch, state: State, merge: GroupsToMerge) -> pa.RecordBatch:
         """The rows of merged groups that a future row, or one of another generation, may still join with."""
         until = self.context.horizons_us[state.name]
-        if until is None or not state.stays or not rows.num_rows:
+        if until is None or not state.expires or not rows.num_rows:
             return rows
         bounds = self._routing(state).bounds
         since = np.full(len(bounds), NEVER, dtype=np.int64)
         since[list(merge.groups)] = merge.others_since_us
         limit = np.minimum(until, since[bounds.groups_of(hashes(rows))])
-        needed = expiry(rows, state) > limit
-        return rows if needed.all() else take(rows, np.flatnonzero(needed))
+        alive = expiry(rows, state) > limit
+        for name, stream in state.ranks:
+            if stream in self.context.counted:
+                alive &= ~self.context.counted[stream].ended(int_column(rows, name), limit)
+        return rows if alive.all() else take(rows, np.flatnonzero(alive))
 
     def unite_parts(self) -> None:
         """Write parts of cold generations down as one, as far as they are this slot's."""
@@ -375,13 +376,14 @@ def slices_of(pieces: Pieces, segment: Segment, state: State, bounds: Bounds) ->
     return [fitted(piece, state).among(stretches) for piece in pieces]
 
 
-def _entering(new: Runs, state: State, until: int | None) -> Candidate:
+def _entering(new: Runs, state: State, until: int | None, passed: Mapping[str, int]) -> Candidate:
     """The rows of this batch as one of those that compaction chooses among, less those that have expired."""
     rows = size = 0
     newest = LONG_AGO
     for run in new:
         ends = expiry(run.part, state)
-        alive = len(ends) if until is None or not state.stays else int(np.count_nonzero(ends > until))
+        mask = needed(run.part, state, until, passed)
+        alive = len(ends) if mask is None else int(np.count_nonzero(mask))
         rows += alive
         size += int(run.nbytes * alive / len(ends))
         newest = max(newest, int(np.max(ends)))
