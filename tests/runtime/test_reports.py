@@ -11,7 +11,7 @@ from watersmeet.model.ids import SegmentId
 from watersmeet.model.intake import FilePosition, UnfinishedIntake
 from watersmeet.model.segments import WAITING
 from watersmeet.model.slot_figures import SlotFigures
-from watersmeet.model.statistics import FilterCounts, PairCounts, PredicateCounts
+from watersmeet.model.statistics import AlikeCounts, FilterCounts, PairCounts, PredicateCounts
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 
 PLAN = chain_plan()
@@ -55,6 +55,7 @@ def test_what_a_task_did_travels_whole() -> None:
         slot=1,
         figures=SlotFigures(0.5, 0.25, 4.0, 2.0),
         own_pairs=(PairCounts(("A",), ("B",), 5.0, 3.0, 2.0, 1.0),),
+        alike={"A": AlikeCounts(9.0, 4.0)},
     )
     again = TaskReport.from_json(json.loads(json.dumps(report.to_json())))
     default = TaskReport()
