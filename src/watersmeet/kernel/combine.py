@@ -87,6 +87,18 @@ class Partial:
         own, key = own[alive], key[alive]
         return cls(key, {i: own}, Lifetimes(life.newest[own], life.expiry[own]))
 
+    @classmethod
+    def concat(cls, parts: Sequence[Partial]) -> Partial:
+        """Combinations of the same inputs, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        lives = [part.lifetimes for part in parts if part.lifetimes is not None]
+        return cls(
+            np.concatenate([part.key for part in parts]),
+            {j: np.concatenate([part.rows[j] for part in parts]) for j in parts[0].rows},
+            Lifetimes.concat(lives) if lives else None,
+        )
+
     def filter(self, keep: Int64Array | slice) -> Partial:
         life = self.lifetimes
         return Partial(
@@ -110,7 +122,7 @@ class Partial:
         """The named columns of these combinations, which are one of the `pieces`."""
         arrays = []
         for name in names:
-            j = next(j for j in self.rows if name in benches[j].rows.schema.names)
+            j = next(j for j in self.rows if benches[j].rows.schema.get_field_index(name) >= 0)
             column = benches[j].rows.column(name)
             if self.rows[j] is not benches[j].everybody:
                 column = column.take(pa.array(self.rows[j]))

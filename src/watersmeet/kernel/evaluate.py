@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from watersmeet.errors import InputError
 from watersmeet.kernel.casting import Value, cast
-from watersmeet.kernel.python_calls import prepared_array, verdicts
+from watersmeet.kernel.python_calls import Answer, answers, prepared_array, verdicts
 from watersmeet.model.expressions import (
     Call,
     Cast,
@@ -36,6 +36,9 @@ from watersmeet.model.expressions import (
     describe,
 )
 
+E = TypeVar("E", bound=Expr)
+T = TypeVar("T")
+
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
@@ -46,12 +49,17 @@ def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
     >>> evaluate(Call("add", (Column("A", "v", pa.int64()), Literal(1, pa.int64())), pa.int64()), batch).to_pylist()
     [2, None, 4]
     """
-    return _as_array(_compute_or_explain(expr, batch), batch.num_rows)
+    return _as_array(_explained(expr, batch, _compute), batch.num_rows)
 
 
 def satisfied(predicate: Expr, batch: pa.RecordBatch) -> Mask:
     """Which rows of `batch` satisfy a predicate; NULL does not."""
-    value = _compute_or_explain(predicate, batch)
+    if isinstance(predicate, PythonCall):
+        value = _explained(predicate, batch, _answers)
+        if isinstance(value, np.ndarray):
+            return value
+    else:
+        value = _explained(predicate, batch, _compute)
     if isinstance(value, pa.Scalar):
         return np.full(batch.num_rows, value.as_py() is True)
     known = value.fill_null(False) if value.null_count else value
@@ -74,9 +82,9 @@ def passes(predicate: Expr, passed: str, batch: pa.RecordBatch) -> Mask:
     return mask
 
 
-def _compute_or_explain(expr: Expr, batch: pa.RecordBatch) -> Value:
+def _explained(expr: E, batch: pa.RecordBatch, compute: Callable[[E, pa.RecordBatch], T]) -> T:
     try:
-        return _compute(expr, batch)
+        return compute(expr, batch)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise InputError(
             f"cannot compute {describe(expr)}",
@@ -97,11 +105,19 @@ def _compute(expr: Expr, batch: pa.RecordBatch) -> Value:
             args = [_compute(arg, batch) for arg in expr.args]
             return cast(FUNCTIONS[expr.function](*args), expr.type)
         case PythonCall():
-            return verdicts(expr, [evaluate(arg, batch) for arg in expr.args], batch.num_rows)
+            return verdicts(expr, _arguments(expr, batch), batch.num_rows)
         case PrepareCall():
             return _prepare(expr, batch)
         case Prepared():
             return batch.column(expr.column.field_name)
+
+
+def _answers(call: PythonCall, batch: pa.RecordBatch) -> Answer:
+    return answers(call, _arguments(call, batch), batch.num_rows)
+
+
+def _arguments(call: PythonCall, batch: pa.RecordBatch) -> list[pa.Array]:
+    return [evaluate(arg, batch) for arg in call.args]
 
 
 def _prepare(expr: PrepareCall, batch: pa.RecordBatch) -> pa.Array:

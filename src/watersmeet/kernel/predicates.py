@@ -71,6 +71,8 @@ class Question:
 
 def questions(due: Sequence[Due], tally: PredicateTally) -> list[Question]:
     """The predicates that are due, in the order in which they are best asked."""
+    if len(due) == 1:
+        return [Question(due[0][0], (due[0][1],))]
     together: dict[frozenset[int], list[Expr]] = {}
     alone: dict[str, Question] = {}
     for reads, expr in due:
@@ -164,20 +166,22 @@ def _ask(question: Question, given: C, look: Look[C], tally: PredicateTally) -> 
     masks: list[BoolArray] = []
     began = clock()
     for batch in look(given, question.columns):
-        mask = np.ones(batch.num_rows, dtype=np.bool_)
+        mask: BoolArray | None = None
         gathering = (clock() - began) / len(question.predicates)
         for expr, count in zip(question.predicates, counts, strict=True):
             began = clock()
             answer = satisfied(expr, batch)
-            mask &= answer
+            mask = answer if mask is None else mask & answer
+            passed = int(np.count_nonzero(answer))
             count[0] += len(answer)
-            count[1] += int(np.count_nonzero(answer))
+            count[1] += passed
             count[2] += clock() - began + gathering
-            if not mask.any():
+            if not passed or not mask.any():
                 break
+        assert mask is not None  # a question has a predicate
         masks.append(mask)
         began = clock()
     for expr, (looked_at, passed, seconds) in zip(question.predicates, counts, strict=True):
         if looked_at:
             tally.note(expr, int(looked_at), int(passed), seconds)
-    return np.flatnonzero(np.concatenate(masks))
+    return np.flatnonzero(masks[0] if len(masks) == 1 else np.concatenate(masks))

@@ -23,18 +23,26 @@ import pyarrow.compute as pc
 from watersmeet.errors import UserFunctionError, WatersmeetError, user_function_error
 from watersmeet.model.expressions import PrepareCall, PythonCall
 
+Answer = pa.Array | npt.NDArray[np.bool_]
+
 _START_AGAIN = "Correct the function, and start the run again."
 
 
 def verdicts(call: PythonCall, args: Sequence[pa.Array], rows: int) -> pa.Array:
     """What a predicate says of rows."""
+    answer = answers(call, args, rows)
+    return pa.array(answer) if isinstance(answer, np.ndarray) else answer
+
+
+def answers(call: PythonCall, args: Sequence[pa.Array], rows: int) -> Answer:
+    """What a predicate says of rows, as it gave it."""
     if not call.skips_null:
         return _answer(call, args, rows)
     valid = _valid(args, rows)
     if valid is None:
         return _answer(call, args, rows) if rows else pa.array([], pa.bool_())
     known = pa.array(np.flatnonzero(valid))
-    answer = _answer(call, [arg.take(known) for arg in args], len(known)) if len(known) else pa.array([], pa.bool_())
+    answer = verdicts(call, [arg.take(known) for arg in args], len(known)) if len(known) else pa.array([], pa.bool_())
     return _spread(answer, valid)
 
 
@@ -64,12 +72,10 @@ def _spread(values: pa.Array, valid: npt.NDArray[np.bool_]) -> pa.Array:
     return values.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
 
 
-def _answer(call: PythonCall, args: Sequence[pa.Array], rows: int) -> pa.Array:
+def _answer(call: PythonCall, args: Sequence[pa.Array], rows: int) -> Answer:
     what = f'registered function "{call.name}"'
     result = _called(call, args, what)
-    if isinstance(result, np.ndarray) and result.dtype == np.bool_ and result.ndim == 1:
-        result = pa.array(result)
-    if not isinstance(result, pa.Array) or not pa.types.is_boolean(result.type):
+    if not _is_boolean(result):
         problem = f"{what} gave no boolean array"
     elif len(result) != rows:
         problem = f"{what} gave {len(result)} values for {rows} rows"
@@ -81,9 +87,15 @@ def _answer(call: PythonCall, args: Sequence[pa.Array], rows: int) -> pa.Array:
     raise _mistake(call, problem, detail)
 
 
-def _unexcused(result: pa.Array, args: Sequence[pa.Array]) -> int:
+def _is_boolean(result: Any) -> bool:
+    if isinstance(result, np.ndarray):
+        return result.dtype == np.bool_ and result.ndim == 1
+    return isinstance(result, pa.Array) and pa.types.is_boolean(result.type)
+
+
+def _unexcused(result: Answer, args: Sequence[pa.Array]) -> int:
     """How many rows have NULL as the result and none among the arguments."""
-    if not result.null_count:
+    if isinstance(result, np.ndarray) or not result.null_count:
         return 0
     null = ~np.asarray(pc.is_valid(result))
     valid = _valid(args, len(result))

@@ -33,11 +33,14 @@ from watersmeet.kernel.window import lifetimes
 from watersmeet.model.expressions import Column, columns_of
 from watersmeet.plan.physical import HASH_FIELD, Node, State
 
-# Pairs looked at in one pass, and what the columns that predicates read may take of them. Tuned with `benchmarks.scan`:
-# what a pass costs in itself, some 0.1 ms, is lost among so many pairs of a comparison of numbers (20 ns each, and 54
-# with 8,192 of them); vectors of 32 numbers on both sides take as long with 8,192 pairs as with 65,536.
+# Pairs looked at in one pass, and what the columns that predicates read may take of them. Tuned with `benchmarks.scan`
+# and `benchmarks.similarity`: what a pass costs in itself, some 0.1 ms, is lost among so many pairs of a comparison of
+# numbers (20 ns each, and 54 with 8,192 of them). Vectors of 32 numbers on both sides, 16,384 pairs of them, stay in a
+# core's share of the cache: 65,536 take a quarter longer, and two slots then wait for the same memory.
 CHUNK_PAIRS = 131_072
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 8 << 20
+# Pairs that are copied out at once, or more where one pass finds more.
+TOGETHER_PAIRS = 32_768
 # Rows of either side that are worked with at once.
 BLOCK_BYTES = 32 << 20
 
@@ -113,10 +116,25 @@ def _scan(
     start = replace(visitors.start, lifetimes=None) if proposed.in_time else visitors.start
     filters = [Verdicts(entry, benches, tally.filters) for entry in node.filters]
     names = [name for name, _ in node.out_fields]
-    for found in _pairs(node, benches, start, proposed, tally):
-        pairs = passing(found, filters) if len(found.key) else found
+    for found in _together(_pairs(node, benches, start, proposed, tally)):
+        pairs = passing(found, filters)
         for piece in pairs.pieces(benches, names) if len(pairs.key) else ():
             yield piece.output(node, benches, _NO_HASH)
+
+
+def _together(found: Iterator[Partial]) -> Iterator[Partial]:
+    """What several passes found, as one: few pairs pass, and to copy them out has a price of its own."""
+    waiting: list[Partial] = []
+    count = 0
+    for pairs in found:
+        if len(pairs.key):
+            waiting.append(pairs)
+            count += len(pairs.key)
+        if count >= TOGETHER_PAIRS:
+            yield Partial.concat(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield Partial.concat(waiting)
 
 
 def _pairs(node: Node, benches: Sequence[Bench], start: Partial, proposed: Proposal, tally: Tally) -> Iterator[Partial]:

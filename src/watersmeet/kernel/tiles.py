@@ -23,7 +23,7 @@ from watersmeet.kernel.window import Lifetimes
 # Visiting rows in a pass.
 TOGETHER = 16
 # Tiles that a stretch should have on average: its ends are left over, a tile's worth of pairs for each visiting row.
-LEAST_TILES = 4
+LEAST_TILES = 2
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,10 @@ class Lifetimes:
     newest: Int64Array
     expiry: Int64Array
 
+    @classmethod
+    def concat(cls, parts: Sequence[Lifetimes]) -> Lifetimes:
+        return cls(np.concatenate([part.newest for part in parts]), np.concatenate([part.expiry for part in parts]))
+
 
 def lifetimes(batch: pa.RecordBatch, state: Timed) -> Lifetimes | None:
     """T and E of each row; None when no window of the query needs them."""
