@@ -99,6 +99,14 @@ class Partial:
             Lifetimes.concat(lives) if lives else None,
         )
 
+    def with_rows(self, j: int, rows: Int64Array) -> Partial:
+        """Each combination with a row of input j besides, that it is in time with."""
+        return Partial(self.key, {**self.rows, j: rows}, self.lifetimes)
+
+    def repeated(self, times: int) -> Partial:
+        """Each of these combinations so many times in a row; without lifetimes."""
+        return Partial(np.repeat(self.key, times), {j: np.repeat(rows, times) for j, rows in self.rows.items()}, None)
+
     def filter(self, keep: Int64Array | slice) -> Partial:
         life = self.lifetimes
         return Partial(
@@ -179,6 +187,11 @@ def join_rows(
             part, rows, newest, expiry = part[keep], rows[keep], newest[keep], expiry[keep]
         life = Lifetimes(newest, expiry)
     wider = Partial(partial.key[part], {**{i: numbers[part] for i, numbers in partial.rows.items()}, j: rows}, life)
+    return check_rows(node, benches, wider, j, tally)
+
+
+def check_rows(node: Node, benches: Sequence[Bench], wider: Partial, j: int, tally: Tally) -> Partial:
+    """Combinations that are in time and have got a row of input j, less those that fail a key or a predicate check."""
     if not node.exact_hash:
         wider = _compare_keys(wider, benches, j)
     due = [(reads, expr) for reads, expr in node.predicates if j in reads and reads <= wider.rows.keys()]

@@ -22,7 +22,16 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.bands import Band, find_bands
-from watersmeet.kernel.combine import Bench, Partial, Verdicts, all_meet_in_time, join_rows, passing, stretches
+from watersmeet.kernel.combine import (
+    Bench,
+    Partial,
+    Verdicts,
+    all_meet_in_time,
+    check_rows,
+    join_rows,
+    passing,
+    stretches,
+)
 from watersmeet.kernel.orders import Met, Proposal, Visitors, propose
 from watersmeet.kernel.pieces import Runs
 from watersmeet.kernel.probe import expand
@@ -146,9 +155,14 @@ def _pairs(node: Node, benches: Sequence[Bench], start: Partial, proposed: Propo
     for stretch in proposed.stretches:
         tiles, rest = cut_tiles(stretch, met.rows.num_rows if stretch.rows is None else len(stretch.rows), at_once)
         for tile in tiles:
-            for part, laid_out in tile.passes(met, names):
-                pairs = join_rows(node, [visiting, laid_out], start, part, 1, laid_out.everybody, tally)
-                yield tile.placed(pairs)
+            for group, laid_out in tile.passes(met, names):
+                both = [visiting, laid_out]
+                if start.lifetimes is None:
+                    wider = start.filter(group).repeated(len(tile.rows)).with_rows(1, laid_out.everybody)
+                    yield tile.placed(check_rows(node, both, wider, 1, tally))
+                else:
+                    part = np.repeat(group, len(tile.rows))
+                    yield tile.placed(join_rows(node, both, start, part, 1, laid_out.everybody, tally))
         for each in rest:
             for low, starts, sizes in stretches(each.begins, each.counts, at_once):
                 part, row = expand(starts, sizes)

@@ -46,18 +46,26 @@ class PredicateTally:
     clock: Callable[[], float] = no_clock
     known: Mapping[str, PredicateCounts] = field(default_factory=dict)
     seen: dict[str, PredicateCounts] = field(default_factory=dict)
+    _names: dict[int, tuple[Expr, str]] = field(default_factory=dict)  # with who it is, whose place nobody else gets
 
     def note(self, expr: Expr, looked_at: int, passed: int, seconds: float) -> None:
         """A predicate has looked at so many combinations."""
-        entry = PredicateCounts(describe(expr), looked_at, passed, seconds)
+        entry = PredicateCounts(self._name(expr), looked_at, passed, seconds)
         before = self.seen.get(entry.predicate)
         self.seen[entry.predicate] = entry if before is None else before.plus(entry)
 
     def of(self, expr: Expr) -> PredicateCounts:
         """All that is known of a predicate by now."""
-        name = describe(expr)
+        name = self._name(expr)
         nothing = PredicateCounts(name)
         return self.known.get(name, nothing).plus(self.seen.get(name, nothing))
+
+    def _name(self, expr: Expr) -> str:
+        """Its text, worked out once: every pass asks for it."""
+        found = self._names.get(id(expr))
+        if found is None:
+            found = self._names[id(expr)] = expr, describe(expr)
+        return found[1]
 
     @property
     def counts(self) -> tuple[PredicateCounts, ...]:

@@ -35,13 +35,13 @@ class Tile:
     together: int
 
     def passes(self, met: Bench, names: Sequence[str]) -> Iterator[tuple[Int64Array, Bench]]:
-        """The visiting rows of each pass, one for each pair, and what they meet, which has the named columns alone."""
+        """The visiting rows of each pass, and what they meet: the tile for each, with the named columns alone."""
         laid_out = _repeated(met, names, self.rows, min(self.together, len(self.visitors)))
         for start in range(0, len(self.visitors), self.together):
             group = self.visitors[start : start + self.together]
             if len(group) * len(self.rows) < laid_out.rows.num_rows:
                 laid_out = _first_rows(laid_out, len(group) * len(self.rows))
-            yield np.repeat(group, len(self.rows)), laid_out
+            yield group, laid_out
 
     def placed(self, pairs: Partial) -> Partial:
         """Pairs of a pass, with the numbers that the rows met had before they were laid out."""
