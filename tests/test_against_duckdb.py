@@ -281,6 +281,13 @@ def test_nexmark_totals(name: str, groups: int, events: Batches) -> None:
     assert totals(TOTALS[name], events, groups, memory="2MB") == asked(TOTALS[name], tables_of(events))
 
 
+def test_nexmark_totals_of_rows_combined_below_joins(events: Batches) -> None:
+    text = TOTALS["by state"]
+    answer = asked(text, tables_of(events))
+    for plan in ("((B{} A{}) P{})", "(B{} (A P{}))"):
+        assert totals(text, events, 1, plan=plan, memory="1MB") == answer
+
+
 @pytest.mark.parametrize(("text", "spelled"), AT_BOUNDARIES)
 def test_nexmark_at_boundaries(text: str, spelled: str, events: Batches) -> None:
     table = wm.sql(text, **{name: events[name] for name in ("bid", "auction") if name in text.lower()}).run()
@@ -289,7 +296,17 @@ def test_nexmark_at_boundaries(text: str, spelled: str, events: Batches) -> None
     assert set(found) == asked(spelled, tables_of(events))
 
 
+@pytest.mark.parametrize("plan", ["(B{} A{})", "(B{} A)"])
+def test_nexmark_at_boundaries_of_rows_combined_below_joins(plan: str, events: Batches) -> None:
+    table = wm.sql(HOT_STATES, bid=events["bid"], auction=events["auction"]).run(plan=plan, memory="1MB")
+    found = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    assert len(found) == len(set(found))
+    assert set(found) == asked(HOT_STATES_WRITTEN_OUT, tables_of(events))
+
+
 @pytest.mark.parametrize("name", TPCH_TOTALS)
 def test_tpch_totals(name: str, tpch: Tables) -> None:
     text = TPCH_TOTALS[name]
-    assert totals(text, in_pieces(tpch, 5), 1, memory="1MB") == asked(text, tpch)
+    answer = asked(text, tpch)
+    for plan in ("auto", "((customer{} orders{}) lineitem{})", "(customer{} (orders lineitem{}))"):
+        assert totals(text, in_pieces(tpch, 5), 1, plan=plan, memory="1MB") == answer
