@@ -32,6 +32,7 @@ from watersmeet.adapt.decisions import (
     MergeGroup,
     MoveGroups,
     Rescale,
+    SpillAggregates,
     SpillGroups,
     SpreadGroup,
     UniteParts,
@@ -97,6 +98,8 @@ class DecideAnything:
             within = self._within(outlook) if self.by_groups and self.random.random() < 0.8 else None
             yield ChangePlan(self.random.choice(self.plans), by, outlook.next_batch, "drawn", within=within)
         yield SpillGroups(tuple(self._groups(outlook)), "drawn")
+        if outlook.aggregate_bytes and self.random.random() < self.often:
+            yield SpillAggregates(outlook.aggregate_bytes, "drawn")
         if self.random.random() < self.often / 2:
             yield CloseLive(tuple(self._groups(outlook)), "drawn")
         if outlook.moment is Moment.AFTER_BATCH:  # there are no tasks to come

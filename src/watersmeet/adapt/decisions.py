@@ -22,6 +22,14 @@ class SpillGroups:
 
 
 @dataclass(frozen=True)
+class SpillAggregates:
+    """Make all that a group-by keeps cold: so many bytes, which are read at boundaries and owe nothing."""
+
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class CutGroup:
     """Cut a group in two, the second of which begins at this hash: of this operator, and of all on its partitioning."""
 
@@ -250,6 +258,7 @@ Decision = (
     | LookAtPlan
     | MigrationAbandoned
     | SpillGroups
+    | SpillAggregates
     | CutGroup
     | MoveGroups
     | CountPushed
@@ -272,6 +281,7 @@ Decision = (
 SHOWN = (
     ReviewPlan,
     SpillGroups,
+    SpillAggregates,
     CutGroup,
     MoveGroups,
     SpreadGroup,

@@ -32,6 +32,7 @@ from watersmeet.adapt.decisions import (
     ReviewPlan,
     ReviewRescale,
     ReviewRing,
+    SpillAggregates,
     SpillGroups,
     SpreadGroup,
     UniteParts,
@@ -47,7 +48,7 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.ledger import Ledgers, as_ranges
 from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.segment_table import next_generation
-from watersmeet.state.updates import CloseGroups, Learn, RecordDecision, SetLibrary, SetPlacement, Update
+from watersmeet.state.updates import CloseGroups, CoolGroups, Learn, RecordDecision, SetLibrary, SetPlacement, Update
 
 _PLACES = (MoveGroups, SpreadGroup, DrawTogether, ResizeRing)
 _PLACING = (*_PLACES, ReviewMoves, Rescale, ReviewRescale, ReviewRing)
@@ -152,6 +153,7 @@ def effects_of(
     unites: list[UniteParts] = []
     cuts: list[CutGroup] = []
     change: ChangePlan | None = None
+    cooled: list[Update] = []
     placement = manifest.placement
     for decision in decisions:
         match decision:
@@ -181,6 +183,8 @@ def effects_of(
                 cuts.append(decision)
             case ChangePlan():
                 change = decision
+            case SpillAggregates():
+                cooled += cool_aggregates(plan, manifest)
             case SpillGroups(groups) | CloseLive(groups):
                 closing += groups
             case MergeGroup(operator, group):
@@ -204,12 +208,15 @@ def effects_of(
                 pass
     updates: list[Update] = list(close(closing, plan, manifest, ledgers))
     closed = bool(updates)
+    updates += cooled
     if placement != manifest.placement:
         updates.append(SetPlacement(placement))
     shown = [
         to_json(decision)
         for decision in decisions
-        if isinstance(decision, SHOWN) and (closed or not isinstance(decision, SpillGroups))
+        if isinstance(decision, SHOWN)
+        and (closed or not isinstance(decision, SpillGroups))
+        and (cooled or not isinstance(decision, SpillAggregates))
     ]
     updates += [RecordDecision(entry) for entry in shown]
     taught = (ExpectResults, CountPushed, *_PLACING)
@@ -285,6 +292,13 @@ def spread(decision: SpreadGroup | DrawTogether, plan: PhysicalPlan, placement: 
     if len(slots) < 2:
         return placement
     return placement.spread(partitioning, decision.group, decision.alias, slots)
+
+
+def cool_aggregates(plan: PhysicalPlan, manifest: Manifest) -> Iterable[CoolGroups]:
+    """Updates that make all that a group-by keeps cold."""
+    if plan.grouped is not None:
+        for segment in manifest.segments.active(plan.grouped.name).entries.values():
+            yield CoolGroups(segment.id, segment.state, segment.groups)
 
 
 def close(

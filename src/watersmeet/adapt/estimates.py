@@ -68,6 +68,14 @@ def kept_bytes(view: MemoryView, operator: OperatorName) -> float:
     return sum(found.row_bytes) if found.depth > 0 else 0.0
 
 
+def arriving_bytes(view: MemoryView) -> float:
+    """What comes to all operators in a batch."""
+    sizes = {operator.id: operator.row_bytes for operator in view.operators}
+    return math.fsum(
+        rows * size for group in view.groups for rows, size in zip(group.arrivals, sizes[group.operator], strict=True)
+    )
+
+
 def global_share(view: MemoryView, operator: OperatorName, group: int) -> float:
     """How many results of the query come of one result of the operator in this group: obsGlo / obsLoc.
 

@@ -31,7 +31,7 @@ from watersmeet.optimize.reconsider import (
     search_quickly,
 )
 from watersmeet.plan.join_graph import JoinGraph
-from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.by_slot import cold_bytes_by_slot, grouped_bytes_by_slot
 from watersmeet.state.expiry import Watermarks, horizon_us
@@ -185,9 +185,21 @@ class Outlook:
 
     @property
     def unspillable(self) -> tuple[str, ...]:
-        """What people call what cannot be spilled: routed joins, and a group-by."""
-        spillable = {node.label for node in self.facts.plan.operators.values()}
-        return tuple(dict.fromkeys(s.title for s in self.facts.plan.stages if s.title not in spillable))
+        """What people call what cannot be spilled: routed joins, and running totals."""
+        plan = self.facts.plan
+        spillable = {node.label for node in plan.operators.values()}
+        stages = [stage for stage in plan.stages if stage.title not in spillable]
+        if plan.grouped is not None and _at_boundaries(plan.grouped):
+            stages = [stage for stage in stages if plan.grouped not in stage.states]
+        return tuple(dict.fromkeys(stage.title for stage in stages))
+
+    @property
+    def aggregate_bytes(self) -> int:
+        """In memory, of what a group-by keeps and reads at boundaries alone."""
+        grouped = self.facts.plan.grouped
+        if grouped is None or not _at_boundaries(grouped):
+            return 0
+        return self.facts.manifest.segments.active(grouped.name).bytes
 
     @property
     def memory(self) -> MemoryView:
@@ -289,3 +301,8 @@ class Outlook:
     def _check(self, signal: Signal) -> None:
         if signal not in self.signals:
             raise InternalError(f"a policy looked at {signal.name}, which it does not say that it needs")
+
+
+def _at_boundaries(grouped: State) -> bool:
+    """Whether a group-by emits at boundaries, and not the groups that change."""
+    return grouped.partials is not None and grouped.partials.panes is not None

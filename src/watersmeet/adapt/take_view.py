@@ -139,7 +139,7 @@ def _cold_groups(
     if until is not None:
         widest = max((0, *(width for entry in node.inputs for _, width in entry.state.stays)))
         passed, overdue = ledger.passed(until), ledger.passed(until - widest)
-    keys = ledger.keys.distinct
+    keys, since = ledger.keys.distinct, ledger.owed_since_us
     largest = np.max([generation.rows.sum(axis=0) for generation in ledger.closed.values()], axis=0)
     for group in np.flatnonzero(ledger.closed_groups).tolist():
         yield ColdView(
@@ -153,6 +153,7 @@ def _cold_groups(
             largest_rows=int(largest[group]),
             passed=bool(passed[group]),
             overdue=bool(overdue[group]),
+            owed_since_us=int(since[group]),
             cooled=tuple(cooled_rows[:, group].tolist()),
             cooled_bytes=int(cooled_bytes[group]),
         )

@@ -85,6 +85,7 @@ class ColdView:
     largest_rows: int = 0  # of the generation that has most
     passed: bool = False  # one of them has outlived its windows, so that no new row will join with it
     overdue: bool = False  # and that for as long as its windows are wide
+    owed_since_us: int = 0  # a time that no result which is owed is older than
     cooled: tuple[int, ...] = ()  # rows by input of the live generation that have expired and gone cold
     cooled_bytes: int = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from watersmeet.cli.terminal import size_text
 from watersmeet.model.routing import groups_text
 
 # Told wherever there is room for a line.
@@ -31,6 +32,8 @@ def decision_text(decision: Mapping[str, Any]) -> str:
     match decision["decision"]:
         case "SpillGroups":
             return f"spill of {len(decision['groups'])} groups: {reason}"
+        case "SpillAggregates":
+            return f"spill of {size_text(decision['bytes'])} of groups kept for boundaries: {reason}"
         case "MergeGroup":
             return f"merge {decision['operator']}:{decision['group']}: {reason}"
         case "MergeGenerations":

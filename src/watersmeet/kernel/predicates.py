@@ -172,11 +172,10 @@ def _ask(question: Question, given: C, look: Look[C], tally: PredicateTally) -> 
             began = clock()
             answer = satisfied(expr, batch)
             mask = answer if mask is None else mask & answer
-            passed = int(np.count_nonzero(answer))
             count[0] += len(answer)
-            count[1] += passed
+            count[1] += int(np.count_nonzero(answer))
             count[2] += clock() - began + gathering
-            if not passed or not mask.any():
+            if not mask.any():
                 break
         assert mask is not None  # a question has a predicate
         masks.append(mask)

@@ -13,7 +13,7 @@ error: nobody could tell whether such rows were to be joined. A preparation may 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from watersmeet.errors import UserFunctionError, WatersmeetError, user_function_error
 from watersmeet.model.expressions import PrepareCall, PythonCall
 
-Answer = pa.Array | npt.NDArray[np.bool_]
+Answer: TypeAlias = pa.Array | npt.NDArray[np.bool_]
 
 _START_AGAIN = "Correct the function, and start the run again."
 

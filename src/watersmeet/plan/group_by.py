@@ -5,8 +5,9 @@ It is partitioned by the hash of the group columns, with groups and a placement 
 boundaries, not by joined row. Its state is named by what is grouped and how, never by the joins below: these may be
 changed while it stays.
 
-It has no generations: nothing of it is spilled, and it counts as active. It emits a boundary once no row that counts
-there can come any more, from streams or from joins below that owe results (`state/boundaries.py`).
+It emits a boundary once no row that counts there can come any more, from streams or from joins below that owe results
+(`state/boundaries.py`). It has no generations: what it keeps meets nothing, so nothing is owed where it is spilled.
+Rows for boundaries go cold and are read again when one is due; running totals are asked for by every batch, and stay.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class GroupByStage:
 
     @property
     def operators(self) -> tuple[Node, ...]:
-        return ()  # nothing of it is spilled
+        return ()  # it has no generations, and owes nothing
 
     @property
     def meetings(self) -> tuple[tuple[State, ...], ...]:

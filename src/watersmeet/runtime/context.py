@@ -117,6 +117,7 @@ class StageContext:
     predicates: tuple[PredicateCounts, ...] = ()  # what is known of predicates: who is asked first
     shares: Shares = field(default_factory=dict)
     boundaries: Boundaries | None = None  # for a group-by: those that are due
+    spilled: tuple[Segment, ...] = ()  # for a group-by: what counts there beside what is active
     passed_ranks: Mapping[str, int] = field(default_factory=dict)  # rows that end by these, of a stream, are not needed
     counted: Mapping[str, CountedRows] = field(default_factory=dict)  # for merges, of streams with windows of rows
 
@@ -290,9 +291,18 @@ class BatchContext:
             max_candidates=self.max_candidates,
             predicates=self.manifest.measured.predicates,
             boundaries=self.boundaries,
+            spilled=self._spilled(stage),
             passed_ranks=passed_ranks(self.manifest) if self.gate is None else self.gate.passed,
             counted={} if self.gate is None or not self.merges else self.gate.known,
         )
+
+    def _spilled(self, stage: Stage) -> tuple[Segment, ...]:
+        """What a group-by has to read again for the boundaries that are due."""
+        grouped = self.plan.grouped
+        if self.boundaries is None or grouped is None or grouped not in stage.states:
+            return ()
+        buckets = self.manifest.segments.cold(grouped.name).values()
+        return tuple(entry for bucket in buckets for entry in bucket.entries.values())
 
     def _traced(self, stage: Stage) -> Iterable[Node]:
         """The joins that rows of a stage may have come through: those of its own shape."""

@@ -38,7 +38,7 @@ def due_boundaries(
         return None
     until = _until(plan, state.partials.panes, manifest, watermarks, ledgers)
     emitted = manifest.emitted.get(state.name)
-    held = list(manifest.segments.active(state.name).entries.values())
+    held = list(manifest.segments.of_state(state.name))
     if ended and not ledgers.holds_us(manifest):
         until = max((segment.max_expiry_us - 1 for segment in held), default=until)
     if until is None or (emitted is not None and until <= emitted):

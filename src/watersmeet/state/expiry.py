@@ -4,6 +4,7 @@ Future rows are those of streams, which are no older than their watermark, and r
 owes, which are no older than what it holds back. A segment that no future row needs is released, except
 - in groups with a closed generation: there it goes cold with its own generation, as results with that one are owed;
 - if it is cold already: in the groups where everything of other generations is too young to be joined with it.
+What a group-by keeps is owed nothing, cold or not.
 
 Costs in proportion to the active segments, which compaction keeps few, and to the cold generations of windowed states.
 """
@@ -60,7 +61,8 @@ def expire(plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ledge
             continue
         operators = plan.operators_of.get(state.name)
         if operators is None:
-            result += _expire_active(manifest.segments, state, until, None)
+            gone = (entry for entry in manifest.segments.of_state(state.name) if entry.max_expiry_us <= until)
+            result += [ReleaseGroups(entry.id, entry.groups) for entry in gone]
         for ledger in map(ledgers.at(manifest).__getitem__, operators or ()):
             result += _expire_active(manifest.segments, state, until, ledger)
             result += _expire_cold(manifest.segments, state, until, ledger)
@@ -92,9 +94,9 @@ def _of_groups(segments: Iterable[Segment], within: Groups | None) -> Iterator[S
             yield found
 
 
-def _expire_active(segments: SegmentTable, state: State, until: int, ledger: Ledger | None) -> Iterator[Update]:
-    owing, within = ((), None) if ledger is None else (ledger.closed_ranges, ledger.within)
-    for segment in _of_groups(segments.active(state.name).entries.values(), within):
+def _expire_active(segments: SegmentTable, state: State, until: int, ledger: Ledger) -> Iterator[Update]:
+    owing = ledger.closed_ranges
+    for segment in _of_groups(segments.active(state.name).entries.values(), ledger.within):
         if segment.max_expiry_us <= until:
             if dropped := subtract_ranges(segment.groups, owing):
                 yield ReleaseGroups(segment.id, dropped)

@@ -153,6 +153,11 @@ class Ledger:
             return None
         return int(self._times_us[1][self.owing].min())
 
+    @property
+    def owed_since_us(self) -> Counts:
+        """The same for each group; `NEVER` where it owes nothing."""
+        return self._times_us[1]
+
     def partner_times_us(self, generation: Generation) -> Counts:
         """For each group, the oldest time among the rows of its other generations."""
         first, second, holder = self._times_us

@@ -10,10 +10,14 @@ most of what waits, or where there is nothing else to merge: nothing else would 
 any more, and all that ever came to the group would stay. Otherwise it is left alone, for new rows to find partners in.
 
 Groups are merged together, for most of what a merge costs is to read files that all of them lie in. So it waits until
-there is enough of it, or until one of them has waited for as long as a window is wide.
+there is enough of it, or until one of them has waited for as long as a window is wide. What waits longest goes first:
+the oldest result that is owed, in whatever group, is what all above wait for.
 
-Why it is needed: an operator that owes results holds back the time up to which those above it may let go of rows. What
-is owed for ever would hold that back for ever, and everything above would grow.
+How much is merged before a batch is limited, by the budget, and by what comes: where a batch brings more than a small
+budget lets in, all of that goes cold and has to be read about twice, or it would pile up.
+
+Why it is needed: an operator that owes results holds back the time up to which those above it may let go of rows, and a
+group-by its boundaries. What is owed for ever would hold that back for ever, and everything above would grow.
 """
 
 from __future__ import annotations
@@ -23,10 +27,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from watersmeet.adapt.decisions import Decision, MergeGroup
-from watersmeet.adapt.estimates import kept_bytes, owed_by
+from watersmeet.adapt.estimates import arriving_bytes, kept_bytes, owed_by
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 
-AT_ONCE = 0.25  # of the budget: what the merges of one batch may read and leave in memory above
+# What the merges of one batch may read and leave in memory above: a share of the budget, or what comes so many times.
+AT_ONCE = 0.25
+TIMES = 3.0
 
 
 @dataclass(frozen=True)
@@ -40,13 +46,13 @@ class MergePassed:
         if not outlook.has_passed:
             return
         view = outlook.memory
-        left = AT_ONCE * (self.budget_bytes or 0)
+        left = max(AT_ONCE * (self.budget_bytes or 0), TIMES * arriving_bytes(view))
         passed = [cold for cold in view.cold if cold.passed and (cold.generations > 1 or any(cold.cooled))]
         enough = sum(cold.bytes for cold in passed) >= left or any(cold.overdue for cold in passed)
         if not enough and outlook.moment is not Moment.IDLE:
             return
         # Lower operators first: what they emit is what those above wait for.
-        passed.sort(key=lambda cold: (view.operator(cold.operator).level, -cold.bytes, cold.key))
+        passed.sort(key=lambda cold: (view.operator(cold.operator).level, cold.owed_since_us, cold.key))
         for place, cold in enumerate(passed):
             whole = any(cold.cooled) and (cold.generations == 1 or cold.cooled_bytes >= cold.bytes)
             read = cold.and_live(view.live(*cold.key)) if whole else cold

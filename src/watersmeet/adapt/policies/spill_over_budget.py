@@ -1,4 +1,8 @@
-"""Spills when the active state has outgrown its budget: how much, by the settings; which groups, by a spill policy."""
+"""Spills when the active state has outgrown its budget: how much, by the settings; which groups, by a spill policy.
+
+What a group-by keeps for its boundaries goes first, all of it: no batch probes it, and it owes nothing, so that it
+costs no more than to be read again when a boundary is due. Groups of joins go if that is not enough.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CannotSpill, Decision, SpillGroups
+from watersmeet.adapt.decisions import CannotSpill, Decision, SpillAggregates, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
 from watersmeet.adapt.settings import OFF, MemorySettings
@@ -32,15 +36,24 @@ class SpillOverBudget:
         return cls(budget, settings.spill, settings.spill_at, settings.share, settings.slot_bytes)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
-        spilled = list(self._of_slots(outlook))
+        if not self._is_over(outlook.active_bytes) and not any(map(self._is_slot_over, self._slots(outlook))):
+            return
+        active, memory = outlook.active_bytes, None
+        if aggregates := outlook.aggregate_bytes:
+            yield SpillAggregates(aggregates, "what is kept for boundaries is not probed, and owes nothing")
+            active -= aggregates
+        # What slots have without it is looked at the next time.
+        spilled = [] if aggregates else list(self._of_slots(outlook))
         yield from spilled
-        active, memory = outlook.active_bytes, outlook.memory if spilled else None
-        if memory is not None:  # what slots leave may be too much in all
+        if spilled:  # what slots leave may be too much in all
+            memory = outlook.memory
             gone = {key for decision in spilled for key in decision.groups}
             active -= sum(group.size_bytes for group in memory.groups if group.key in gone)
             memory = replace(memory, groups=tuple(g for g in memory.groups if g.key not in gone), active_bytes=active)
-        if self.budget_bytes is None or active <= self.budget_bytes * self.above:
+        if self.budget_bytes is None or not self._is_over(active):
             return
+        if aggregates:
+            memory = replace(outlook.memory, active_bytes=active)
         wanted = max(int(self.share * active), active - self.budget_bytes)
         decision = find_spill_policy(self.choice)(memory or outlook.memory, wanted)
         if decision.groups:
@@ -50,12 +63,20 @@ class SpillOverBudget:
             why = f"; {kept} cannot be spilled" if kept else ""
             yield CannotSpill(f"{self.choice}: {decision.reason}{why}")
 
+    def _is_over(self, active: int) -> bool:
+        return self.budget_bytes is not None and active > self.budget_bytes * self.above
+
+    def _is_slot_over(self, active: int) -> bool:
+        return self.slot_bytes is not None and active > self.slot_bytes * self.above
+
+    def _slots(self, outlook: Outlook) -> list[int]:
+        """What each slot has, where that matters."""
+        return [] if self.slot_bytes is None else outlook.slot_bytes
+
     def _of_slots(self, outlook: Outlook) -> Iterator[SpillGroups]:
         """From each slot that has more than it may."""
-        if self.slot_bytes is None:
-            return
-        for slot, active in enumerate(outlook.slot_bytes):  # groups are looked at where one is over: that takes longer
-            if active > self.slot_bytes * self.above:
+        for slot, active in enumerate(self._slots(outlook)):  # groups are looked at where one is over: it takes longer
+            if self.slot_bytes is not None and self._is_slot_over(active):
                 groups = tuple(group for group in outlook.memory.groups if group.slot == slot)
                 wanted = max(int(self.share * active), active - self.slot_bytes)
                 decision = find_spill_policy(self.choice)(replace(outlook.memory, groups=groups), wanted)

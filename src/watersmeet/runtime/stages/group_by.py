@@ -1,7 +1,8 @@
 """The task of a group-by: emits the groups of a slot, and keeps the partial aggregates that have come.
 
 At boundaries it emits what was kept before this batch: rows that count there have all come by then, which is when a
-boundary is due (`state/boundaries.py`). Running totals are emitted of the groups that have changed, with what has come.
+boundary is due (`state/boundaries.py`). What was spilled is read again there, piece by piece along the hash. Running
+totals are emitted of the groups that have changed, with what has come.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def run_group_by(task: StageTask, arrived: Arrived) -> Outcome:
     assert isinstance(stage, GroupByStage)
     if task.context.seeds is not None:  # a plan that is to take over finds it as it is
         return task.outcome()
+    task.state.unite_parts()
     new = arrived.take(stage.port, stage.state)
     emitted = _changed(task, stage, new) if stage.partials.panes is None else _due(task, stage)
     rows = task.pass_on([Answer(_having(emitted, stage.partials.group_by.having), (), watched=False)])
@@ -37,7 +39,7 @@ def run_group_by(task: StageTask, arrived: Arrived) -> Outcome:
 def _due(task: StageTask, stage: GroupByStage) -> Iterator[pa.RecordBatch]:
     """The groups at the boundaries that are due."""
     due = task.context.boundaries
-    kept = task.state.kept(stage.state) if due is not None else []
+    kept = [*task.state.kept(stage.state), *task.state.spilled(stage.state)] if due is not None else []
     for within in piece_ranges(kept, pieces.PIECE_BYTES) if kept else ():
         assert due is not None
         parts = [run.clipped(*within).part for run in kept]

@@ -123,6 +123,12 @@ class SlotState:
             found += pieces if dealt is None else [replace(piece, dealt=dealt) for piece in pieces]
         return found
 
+    def spilled(self, state: State) -> list[Indexed]:
+        """The rows of a group-by's `state` in this slot that are cold."""
+        owned = self._owned(state)
+        mine = (segment.only(owned.groups) for segment in self.context.spilled)
+        return [piece for part in mine if part.groups for piece in self._slice_of(part, state)]
+
     def rows_in_all_slots(self, state: State) -> int:
         """The rows of `state` in all slots, as it was before this batch."""
         return sum(segment.live_rows for segment in self.context.segments.get(state.name, ()))
@@ -347,7 +353,14 @@ class SlotState:
             groups = union_ranges(group for part in mine for group in part.groups)
             for runs, newest in self._by_side(mine, state):
                 generation = parts.segments[0].generation
-                self._write_cold(_merged_pieces(runs, state), state, groups, generation, newest)
+                self._write_cold(self._still_counted(runs, state), state, groups, generation, newest)
+
+    def _still_counted(self, runs: Runs, state: State) -> Iterator[pa.RecordBatch]:
+        """The rows of all runs in order, in pieces; of a group-by, those that count at boundaries to come."""
+        until = self.context.horizons_us[state.name] if state.partials is not None else None
+        for piece in _merged_pieces(runs, state):
+            alive = needed(piece, state, until, {})
+            yield piece if alive is None else take(piece, np.flatnonzero(alive))
 
     def _read(self, segment: Segment) -> Pieces:
         """The file of a segment, opened once for a task."""
