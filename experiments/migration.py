@@ -218,6 +218,7 @@ class Extent:
     several_switches: tuple[float, ...]
     several_seconds: float
     roads: tuple[str, ...]  # that a run that decides by itself takes, a run for each
+    grouped_rate: float  # rows of B a second in chapter 14
 
 
 FULL = Extent(
@@ -236,6 +237,7 @@ FULL = Extent(
     several_switches=(5.0, 25.0, 65.0, 125.0),
     several_seconds=150.0,
     roads=ROADS,
+    grouped_rate=10_000.0,
 )
 QUICK = Extent(
     windows=(2.0, 4.0, 8.0),
@@ -253,4 +255,5 @@ QUICK = Extent(
     several_switches=(4.0, 18.0),
     several_seconds=35.0,
     roads=(SEEDED,),
+    grouped_rate=2_000.0,
 )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from experiments.banded import query_text
 from experiments.claims import claims_table, reasons
 from experiments.figures import Chart, Line, draw
+from experiments.grouped_changes import ABOVE, BELOW, SLIDE_SECONDS, WINDOW_SECONDS
+from experiments.grouped_claims import grouped_table
 from experiments.migration import (
     HIGH_LOAD,
     LOOK_SECONDS,
@@ -94,10 +96,14 @@ def make_page(findings: Findings, machine: str) -> Page:
             )
         ),
         _changes_table(findings),
+        Heading("A group-by below a join, and above it (chapter 14)"),
+        Paragraph(_grouped_text(findings)),
+        grouped_table(findings.grouped),
         Heading("How it was done"),
         *map(Paragraph, _method(findings, machine)),
         Code(query_text(findings.lengths["set 1"][0].setting)),
         Code(query_text(findings.once.setting)),
+        *(Code(found.case.query) for found in findings.grouped),
     ]
     return Page(TITLE, tuple(blocks))
 
@@ -114,6 +120,17 @@ def _effects_text(findings: Findings) -> str:
         f"migration is asked for after {findings.extent.migrate_at:g} s{_speed_text(low.setting.speed)}. Intermediate "
         "rows are those of states of two or more inputs, of both plans where both have some; output is counted over "
         f"{RATE_SECONDS:g} s."
+    )
+
+
+def _grouped_text(findings: Findings) -> str:
+    many, key = (found.case for found in findings.grouped)
+    return (
+        f"Two streams, W = {WINDOW_SECONDS:g} s in slides of {SLIDE_SECONDS:g} s. Many to many (figure 14.1): "
+        f"{many.rates[0]:,.0f} rows of each a second, {many.values:,} values. Key to foreign key (figure 14.3): "
+        f"{key.rates[0]:,.0f} rows of A a second, met by those of {key.rates[1]:,.0f} rows of B that have its key. "
+        f"The plan with the group-by on top is {ABOVE}, and {BELOW} has another one at the input B. The groups of each "
+        "boundary are compared with those of a run on the same rows that keeps its plan."
     )
 
 

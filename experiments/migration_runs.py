@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from experiments.banded import bind_query, draw_rows
+from experiments.grouped_changes import GroupedFindings, key_to_foreign_key, many_to_many, measure_grouped
 from experiments.migration import (
     HIGH,
     HIGH_LOAD,
@@ -190,6 +191,7 @@ class Findings:
     overhead: Overhead
     once: Deciding
     several: Deciding
+    grouped: tuple[GroupedFindings, ...]  # chapter 14: many to many, and key to foreign key
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
@@ -201,6 +203,7 @@ class Findings:
             "overhead": self.overhead.to_json(),
             "once": self.once.to_json(),
             "several": self.several.to_json(),
+            "grouped": [found.to_json() for found in self.grouped],
         }
 
 
@@ -230,6 +233,7 @@ def run_all(extent: Extent, prices: CostConstants, say: Say) -> Findings:
         measure_overhead(extent, prices, say),
         decide_once(extent, prices, say),
         decide_often(extent, prices, say),
+        tuple(measure_grouped(case(extent.grouped_rate), say) for case in (many_to_many, key_to_foreign_key)),
         time.perf_counter() - began,
     )
 

@@ -18,6 +18,16 @@ from experiments.__main__ import main
 from experiments.banded import Banded, bind_query, draw_rows
 from experiments.claims import Claim
 from experiments.figures import Chart, Line, draw
+from experiments.grouped_changes import (
+    ABOVE,
+    BELOW,
+    DIRECTIONS,
+    GroupedCase,
+    GroupedChange,
+    GroupedFindings,
+    key_to_foreign_key,
+    many_to_many,
+)
 from experiments.migration import (
     AB,
     BC,
@@ -56,7 +66,7 @@ from experiments.migration_runs import (
     gaps,
     measure_length,
 )
-from experiments.paced import CAP, Change, Pace, PacedRun, Sample, Trace
+from experiments.paced import CAP, Change, Pace, PacedRun, Sample, Steady, Trace
 from watersmeet.optimize import CostConstants
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out
@@ -205,6 +215,19 @@ def effect_of(setting: Setting) -> Effect:
     return Effect(setting, 1.6, 10.0, 2.0, traces)
 
 
+def grouped_of(case: GroupedCase) -> GroupedFindings:
+    alone = {
+        tree: replace(trace_of(10), steady=Steady(10, 5.0, 100, 50, cpu, 5.0, rows, 10 * rows, {}))
+        for tree, cpu, rows in ((ABOVE, 2.0, 300.0), (BELOW, 1.0, 100.0))
+    }
+    changes = {
+        (direction, road): GroupedChange(change_of(road, 2.1, 2.1), 14, 8, 100, 0)
+        for direction in DIRECTIONS
+        for road in ROADS
+    }
+    return GroupedFindings(case, alone, changes)
+
+
 def findings_of(gain: float = 1.5, saved: float = 0.6) -> Findings:
     size = round(1000 * (1 - saved))
     switched = {WITHOUT: trace_of(100), **{r: trace_of(100 * gain, change_of(r, 0.5, 0.5), size=size) for r in ROADS}}
@@ -222,6 +245,7 @@ def findings_of(gain: float = 1.5, saved: float = 0.6) -> Findings:
         Overhead(plain, ((1.01, 1.0),), {LOOKING: trace_of(10), BLIND: trace_of(10)}, 6),
         Deciding(once(2.5), 1.6, 10.0, switched),
         Deciding(several(5.0, (5.0, 25.0)), 1.6, 10.0, switched),
+        (grouped_of(many_to_many(100.0)), grouped_of(key_to_foreign_key(100.0))),
         60.0,
     )
 
