@@ -2,6 +2,16 @@
 
 What visits slices of time comes to several slots, and what is kept comes to one: rows of inputs are counted where they
 are kept, so that rates are those of the streams however long a ring is.
+
+All rows of a batch are on their way at the same time. [Wang09, 4.4] has this as PSP-I: each node keeps a pair of marks,
+StateStart and StateEnd, for every row on its way, so that rows which are let go for a later one are still there for an
+earlier one. Here the pair is the number of a batch. Where the state starts: a probe sees the rows of earlier batches,
+which are immutable segments of one version, and of its own batch those of inputs that come before its own
+(`sees_new`). Where it ends: rows go by the watermarks of that version, which are the same for all rows of the batch,
+and a pair is joined only if its windows allow it. So it is exact: no row of the batch changes what another one sees, a
+row that is let go expired before all that is on its way came, and each pair meets in the later one's batch or, within a
+batch, from one side alone. The paper limits how many rows are on their way, since marks cost; here `max_batch_rows`
+does, which cuts what has come into several batches where latency asks for it.
 """
 
 from __future__ import annotations
