@@ -313,5 +313,10 @@ class Ground(ABC):
         lines += ["[sink]", f'path = "{out}"', f'late = "{late}"']
         lines += ["[run]", f'runtime = "{runtime}"', f'checkpoint = "{self.places.checkpoint}"', f"groups = {GROUPS}"]
         lines += [f'cache = "{self.places.cache}"'] if self.places.cache else []
-        lines += ["[adapt]", f'plan = "{self.shape.plan}"', *more]
+        lines += [
+            "[adapt]",
+            f'plan = "{self.shape.plan}"',
+            *([f'ring = "{self.shape.ring}"'] if self.shape.ring else []),
+            *more,
+        ]
         return "\n".join(lines) + "\n"

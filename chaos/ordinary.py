@@ -114,6 +114,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "balance_every": (1, 2, 5),
     "slot_memory": ("", "800", "1500", "20000"),
 }
+LIMITS = ("memory", "slot_memory")
 LOCAL_CHOICES: dict[str, tuple[object, ...]] = {
     "max_batch_rows": (0, 1, 5, 12, 20),
     "keep_for": ("", "1 second", "1 hour"),
@@ -123,20 +124,21 @@ LOCAL_CHOICES: dict[str, tuple[object, ...]] = {
 
 
 def draw_restart(draw: random.Random, shape: Shape) -> Restart:
-    return draw_change(draw, CHOICES | LOCAL_CHOICES)
+    return draw_change(draw, shape, CHOICES | LOCAL_CHOICES)
 
 
 def draw_balance(draw: random.Random, shape: Shape) -> Restart:
     """Another policy of balance, which looks often, with a limit for each slot or none."""
-    every, limit = draw.choice((1, 2, 5)), draw.choice(CHOICES["slot_memory"])
-    return Restart(balance=str(draw.choice(CHOICES["balance"][1:])), balance_every=every, slot_memory=str(limit))
+    every, limit = draw.choice((1, 2, 5)), str(draw.choice(CHOICES["slot_memory"]))
+    policy = str(draw.choice(CHOICES["balance"][1:]))
+    return Restart(balance=policy, balance_every=every, slot_memory=limit if shape.spills else None)
 
 
-def draw_change(draw: random.Random, choices: dict[str, tuple[object, ...]]) -> Restart:
+def draw_change(draw: random.Random, shape: Shape, choices: dict[str, tuple[object, ...]]) -> Restart:
     """A restart with another value of one setting, or with the same of all."""
     if draw.random() < 0.3:
         return Restart()
-    name = draw.choice(list(choices))
+    name = draw.choice([name for name in choices if shape.spills or name not in LIMITS])
     change: dict[str, Any] = {name: draw.choice(choices[name])}
     return Restart(**change)
 

@@ -5,6 +5,9 @@ columns that are joined have the same modulus, so that rows meet where the diffe
 it, and a window of `span` steps bounds all differences. The results that row `a` of the first stream takes part in are
 therefore `a` plus a fixed list of *offsets*, the same for every `a`: nothing has to be joined to know them.
 
+Windows are those of streams, or conditions between the event times of each pair, which bound the same differences.
+Where rows meet *by bounds*, each equality is written as two inequalities: no hash serves, and the join runs as a ring.
+
 Without windows a column counts on: it is `i % modulus` within a *block* of rows and never comes again after it, so that
 the answer stays in proportion to the input. There rows meet within a block alone.
 """
@@ -35,6 +38,10 @@ class Shape:
     plan: str = "auto"
     memory: str = ""  # the budget; empty: none
     plans: tuple[str, ...] = ()  # that it may be changed to
+    by_pairs: bool = False  # windows are conditions between the event times of each pair
+    by_bounds: bool = False  # no equality says who meets whom
+    ring: str = ""  # the way of a join without an equality, if it is not the usual one
+    spills: bool = True  # it can keep to a budget
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -42,9 +49,31 @@ class Shape:
 
     @property
     def query(self) -> str:
-        window = f" [RANGE {self.span * STEP_US} MICROSECONDS]" if self.windowed else ""
+        window = f" [RANGE {self.width} MICROSECONDS]" if self.windowed and not self.by_pairs else ""
         columns = ", ".join(f"{name}.v AS {name.lower()}" for name in self.streams)
-        return f"SELECT {columns} FROM {', '.join(name + window for name in self.streams)} WHERE {self.where}"
+        return f"SELECT {columns} FROM {', '.join(name + window for name in self.streams)} WHERE {self.conditions}"
+
+    @property
+    def width(self) -> int:
+        """Of a window, in microseconds."""
+        return self.span * STEP_US
+
+    @property
+    def conditions(self) -> str:
+        """As the query has them."""
+        found = [self.where]
+        if self.by_bounds:
+            found = [f"{one} {sign} {other}" for one, other in self._met for sign in ("<=", ">=")]
+        if self.by_pairs:
+            pairs = itertools.combinations(self.streams, 2)
+            found += [f"ABS({one}.ts - {other}.ts) < {self.width}" for one, other in pairs]
+        return " AND ".join(found)
+
+    @property
+    def _met(self) -> list[tuple[str, str]]:
+        """The columns on which rows meet, as pairs."""
+        pairs = [condition.split("=") for condition in self.where.split(" AND ")]
+        return [(one.strip(), other.strip()) for one, other in pairs]
 
     def declared(self, stream: str) -> str:
         return ", ".join(f"{name} BIGINT" for name in (*self.columns[stream], "v", "ts"))
@@ -71,8 +100,8 @@ class Shape:
         return np.array(found)
 
     def _meet(self, at: Mapping[str, int]) -> bool:
-        for condition in self.where.split(" AND "):
-            (one, column), (other, _) = (side.strip().split(".") for side in condition.split("="))
+        for pair in self._met:
+            (one, column), (other, _) = (side.split(".") for side in pair)
             if (at[one] - at[other]) % self.columns[one][column]:
                 return False
         return True
@@ -112,6 +141,24 @@ ROUTED = Shape(
     plan="mjoin",
     plans=("(A B C)", "((A B) C)", "(A (B C))", "((A C) B)"),
 )
+PAIRS = replace(WINDOW, name="pairs", by_pairs=True)
+RING = replace(
+    WINDOW,
+    name="ring",
+    by_bounds=True,
+    spills=False,
+    plans=("(A B C)", "((A B) C)", "(A (B C))"),
+)
+MIXED = Shape(
+    "mixed",
+    {"A": {"k": 9}, "B": {"k": 9}, "C": {"k": 9}},
+    "A.k = B.k",
+    4,
+    plan="((A B) C)",
+    plans=("((A B) C)", "(A B C)"),
+    spills=False,
+)
+ALIGNED = replace(RING, name="aligned", ring="atr", spills=True)
 
 
 def within(shape: Shape, memory: str) -> Shape:
@@ -128,4 +175,9 @@ SHAPES: tuple[Shape, ...] = (
     within(UNBOUNDED, "3000"),
     within(TREE, "3000"),
     within(ROUTED, "6000"),
+    PAIRS,
+    within(PAIRS, "3000"),
+    RING,
+    MIXED,
+    within(ALIGNED, "6000"),
 )

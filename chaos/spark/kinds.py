@@ -47,11 +47,11 @@ CHOICES = {name: ordinary.CHOICES[name] for name in ("slots", "memory", "spill",
 
 
 def draw_restart(draw: random.Random, shape: Shape) -> ordinary.Restart:
-    return ordinary.draw_change(draw, CHOICES)
+    return ordinary.draw_change(draw, shape, CHOICES)
 
 
 def draw_other_output(draw: random.Random, shape: Shape) -> ordinary.Restart:
-    return ordinary.draw_change(draw, {name: ordinary.CHOICES[name] for name in ("output", "deliver_every")})
+    return ordinary.draw_change(draw, shape, {name: ordinary.CHOICES[name] for name in ("output", "deliver_every")})
 
 
 def draw_terminate(draw: random.Random, shape: Shape) -> actions.Terminate:

@@ -15,7 +15,7 @@ from chaos.deaths import DieAnywhere
 from chaos.feed import Feed
 from chaos.kinds import FAULTS, fault_named
 from chaos.ordinary import Arrive, Settle
-from chaos.shapes import ROUTED, SHAPES, TREE, UNBOUNDED, WINDOW, Shape
+from chaos.shapes import MIXED, PAIRS, RING, ROUTED, SHAPES, TREE, UNBOUNDED, WINDOW, Shape
 from chaos.stories import Story, episodes
 from chaos.world import World
 from watersmeet.runtime.outputs import Outputs
@@ -125,7 +125,7 @@ def test_it_finds_what_a_loss_of_power_takes(tmp_path: Path, monkeypatch: pytest
 # --- the closed form -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [WINDOW, UNBOUNDED, TREE, ROUTED], ids=lambda shape: shape.name)
+@pytest.mark.parametrize("shape", [WINDOW, UNBOUNDED, TREE, ROUTED, PAIRS, RING, MIXED], ids=lambda shape: shape.name)
 def test_the_closed_form_is_what_duckdb_says(shape: Shape, tmp_path: Path) -> None:
     import duckdb
 
@@ -135,16 +135,17 @@ def test_the_closed_form_is_what_duckdb_says(shape: Shape, tmp_path: Path) -> No
             feed.arrive(name, ("", "swap", "hold")[(number + len(name) * ord(name[0])) % 3], extra_late=1)
     assert all(stream.late for stream in feed.streams.values())
     names = shape.streams
-    window = shape.span * 100_000
     newest = f"greatest({', '.join(f'{name}.ts' for name in names)})"
-    windows = [f"{newest} - {name}.ts < {window}" for name in names] if shape.windowed else []
+    windows = (
+        [f"{newest} - {name}.ts < {shape.width}" for name in names] if shape.windowed and not shape.by_pairs else []
+    )
     with duckdb.connect() as connection:
         for name in names:
             late = ", ".join(map(str, feed.streams[name].late))
             source = f"SELECT * FROM read_parquet('{tmp_path}/{name}/*.parquet') WHERE v NOT IN ({late})"
             connection.execute(f"CREATE TABLE {name} AS {source}")
         columns = ", ".join(f"{name}.v" for name in names)
-        query = f"SELECT {columns} FROM {', '.join(names)} WHERE {' AND '.join([shape.where, *windows])}"
+        query = f"SELECT {columns} FROM {', '.join(names)} WHERE {' AND '.join([shape.conditions, *windows])}"
         answer = sorted(connection.sql(query).fetchall())
     expected = feed.expected()
     first = [
