@@ -10,7 +10,8 @@ import pytest
 
 from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.settings import BalanceSettings, MemorySettings, ReplanSettings
-from watersmeet.config import AdaptConfig, RunConfig, SinkConfig, SparkConfig, load_job, parse_job
+from watersmeet.adapt_section import AdaptConfig
+from watersmeet.config import RunConfig, SinkConfig, SparkConfig, load_job, parse_job
 from watersmeet.errors import JobError
 from watersmeet.state.retention import Retention
 

@@ -30,6 +30,7 @@ ORDER = (
     "adapt/",
     "references.py",
     "sections.py",
+    "adapt_section.py",
     "config.py",
     "generate/",
     "runtime/",

@@ -46,7 +46,7 @@ from strategies import RANDOMS, Case, all_plans, cases, contract_settings, count
 from watersmeet import faults
 from watersmeet.adapt.forced_step import ForcedStep, LabelledSpread
 from watersmeet.adapt.policies.migrate import ROADS, seeded
-from watersmeet.config import AdaptConfig
+from watersmeet.adapt_section import AdaptConfig
 from watersmeet.errors import WatersmeetError
 from watersmeet.faults import OF_MIGRATION, POINTS
 from watersmeet.lang.binder import bind

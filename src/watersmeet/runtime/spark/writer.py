@@ -18,11 +18,10 @@ from watersmeet.adapt.settings import (
     ScaleSettings,
     read_ring_slots,
 )
+from watersmeet.adapt_section import AdaptConfig, check_scale_slots
 from watersmeet.config import (
     EXISTING,
     SINK_FORMATS,
-    AdaptConfig,
-    check_scale_slots,
     check_weights,
     one_folder,
     read_retention,
