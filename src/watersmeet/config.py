@@ -51,6 +51,8 @@ REFUSE, APPEND = "refuse", "append"
 EXISTING = (REFUSE, APPEND)  # what to do about results of another checkpoint in the output; the first is the default
 # Adaptations of the design that this version does not have.
 AVAILABLE_NOW = "available-now"
+CLOSE, WAIT = "close", "wait"
+AT_END = (CLOSE, WAIT)  # what the end of a finite input means to results that wait for watermarks
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class RunConfig:
     cores: float | None = None
     trigger: timedelta | None = None
     cache: str | None = None
+    at_end: str = CLOSE
     durability: str = DURABILITIES[0]
     retention: Retention = Retention()  # noqa: RUF009 - frozen
     batch: BatchSettings = BatchSettings()  # noqa: RUF009 - frozen
@@ -395,6 +398,7 @@ def _read_run(section: Section) -> RunConfig:
         cores=parse_cores(section.get("cores", (int, float))),
         trigger=None if trigger == AVAILABLE_NOW else _read_trigger(trigger),
         cache=section.place("cache"),
+        at_end=section.choice("at_end", AT_END, RunConfig.at_end),
         durability=section.choice("durability", DURABILITIES, RunConfig.durability),
         retention=read_retention(section.positive("keep_versions", VERSIONS_KEPT), section.text("keep_for")),
         batch=_read_limits(section),

@@ -35,6 +35,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "slot_weights",
         "cores",
         "trigger",
+        "at_end",
         "cache",
         "durability",
         "keep_versions",

@@ -127,12 +127,17 @@ class Driver(Generic[SourceT]):
         asked: AskedPlan | None = None,
         find_backlogs: FindBacklogs = dict,
         groups: int | None = None,
+        waits: bool = False,
     ) -> None:
-        """`asked` and `groups`: what the run is to change to before it does anything else."""
+        """`asked` and `groups`: what the run is to change to before it does anything else.
+
+        With `waits`, the end of the input is not that of the streams: what waits for their watermarks goes on waiting.
+        """
         self.plan = plan
         self.make_spec = make_spec or _by_standard_costs(plan.query)
         self._asked = asked
         self._groups = groups
+        self._waits = waits
         self._find_backlogs = find_backlogs
         self.checkpoint = checkpoint
         self.controller = controller
@@ -229,15 +234,16 @@ class Driver(Generic[SourceT]):
     def drain_step(self, ended: bool, within: Groups | None = None) -> bool:
         """One round of emitting what is owed, by these groups or by all; whether there was anything.
 
-        `ended`: no more rows will come.
+        `ended`: no more rows will come in this run.
         """
         with self.turn:
             if self.manifest.batch is None:
                 return False
             started = self.clock.now()
             work = self.decide(Moment.END if ended else Moment.DRAIN, within)
-            gate = self._due_at_gate(ended) if ended else None  # what waits for others is not owed
-            return self._run_if_due(work, started, self._due_boundaries(ended), gate)
+            closes = ended and not self._waits
+            gate = self._due_at_gate(closes) if ended else None  # what waits for others is not owed
+            return self._run_if_due(work, started, self._due_boundaries(closes), gate)
 
     def _run_if_due(self, work: Work, started: float, due: Boundaries | None, gate: GateStep | None) -> bool:
         """A round, if there is anything to do."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from watersmeet.config import Job
+from watersmeet.config import WAIT, Job
 from watersmeet.lang.binder import bind
 from watersmeet.plan.output_mode import check_output_mode
 from watersmeet.plan.query import Query
@@ -64,6 +64,7 @@ def run_job(
             make_spec=run.make_spec,
             asked=run.asked,
             groups=run.groups,
+            waits=job.run.at_end == WAIT,
         )
         try:
             for _ in local.batches(sources, job.run.trigger, stopped, drain):

@@ -42,6 +42,7 @@ class LocalRun:
         asked: AskedPlan | None = None,
         groups: int | None = None,
         threads: int | None = None,
+        waits: bool = False,
     ) -> None:
         self.checkpoint = checkpoint
         controller = controller or Controller(plan, memory)
@@ -59,6 +60,7 @@ class LocalRun:
             make_spec,
             asked,
             groups=groups,
+            waits=waits,
         )
 
     @property

@@ -97,6 +97,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
                 "slotWeights": ",".join(map(str, job.run.slot_weights)) or None,
                 "cores": job.run.cores,
                 "cache": job.run.cache,
+                "atEnd": job.run.at_end,
                 "durability": job.run.durability,
                 "existing": job.sink.existing,
                 "maxRowsPerFile": job.sink.max_rows_per_file,

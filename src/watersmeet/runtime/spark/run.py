@@ -61,6 +61,7 @@ class SparkRun:
         finite: bool,
         report: Report,
         gatherer: Gatherer | None = None,
+        waits: bool = False,
     ) -> None:
         self._opened = opened
         self._outputs = outputs
@@ -79,6 +80,7 @@ class SparkRun:
             make_spec=opened.make_spec,
             asked=opened.asked,
             groups=opened.groups,
+            waits=waits,
             find_backlogs=lambda: backlogs(self._progress_of_spark(), opened.plan.streams),
         )
         self._progress: deque[Event] = deque(maxlen=PROGRESS_KEPT)

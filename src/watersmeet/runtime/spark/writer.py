@@ -20,8 +20,10 @@ from watersmeet.adapt.settings import (
 )
 from watersmeet.adapt_section import AdaptConfig, check_scale_slots
 from watersmeet.config import (
+    AT_END,
     EXISTING,
     SINK_FORMATS,
+    WAIT,
     check_weights,
     one_folder,
     read_retention,
@@ -92,6 +94,7 @@ OPTIONS = (
     "plan",
     "cache",
     "latePath",
+    "atEnd",
     "durability",
     "existing",
     "maxRowsPerFile",
@@ -290,6 +293,7 @@ class StreamWriter:
             session,
             finite=bool({"availableNow", "once"} & self._trigger.keys()),
             report=self._report,
+            waits=self._choice("atEnd", AT_END) == WAIT,
             gatherer=self._gatherer(outputs),
         )
         writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark.spark_path())
