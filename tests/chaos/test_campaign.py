@@ -42,6 +42,16 @@ def test_a_history_of_everything(tmp_path: Path) -> None:
     assert outcome.counts["MergeGroup"] > 20
 
 
+@pytest.mark.parametrize("shape", ["pairs-budget", "ring", "mixed", "aligned-budget"])
+@pytest.mark.share(2)
+def test_histories_of_windows_for_pairs_and_of_rings(shape: str, tmp_path: Path) -> None:
+    outcome = play([Story(BY_NAME[shape], 3, actions=40, kinds=FAULTS)], tmp_path)
+    assert outcome.failures == []
+    assert outcome.tally.wrong == 0
+    assert outcome.tally.rows > 1_000
+    assert outcome.fired.total() > 3
+
+
 @pytest.mark.parametrize("fault", [kind.name for kind in FAULTS])
 @pytest.mark.share(2)
 def test_every_fault_strikes(fault: str, tmp_path: Path) -> None:
