@@ -141,5 +141,18 @@ class Feed:
                 met &= self.is_joined(name, numbers + distance)
                 if not self.shape.windowed:
                     met &= (numbers + distance) // self.shape.span == numbers // self.shape.span
-            found[:, place] = met
+            found[:, place] = met & self._is_emitted(numbers, offset) if self.shape.grouped else met
         return found
+
+    def _is_emitted(self, numbers: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        """Of grouped results: whether they count at a boundary that all watermarks are past."""
+        apart = np.array([0, *offset])
+        newest, oldest = numbers + apart.max(), numbers + apart.min()
+        boundary = -(-newest // self.shape.span) * self.shape.span
+        return (boundary < oldest + self.shape.span) & (boundary < self._watermark)
+
+    @property
+    def _watermark(self) -> int:
+        """The smallest of the streams', in steps."""
+        newest = [np.flatnonzero(stream.punctual) for stream in self.streams.values()]
+        return min(int(found[-1]) if len(found) else 0 for found in newest) - LATENESS_FILES * FILE_ROWS

@@ -312,6 +312,7 @@ class Ground(ABC):
         out, late = self.places.outs[self.settings.output], self.places.lates[self.settings.output]
         lines += ["[sink]", f'path = "{out}"', f'late = "{late}"']
         lines += ["[run]", f'runtime = "{runtime}"', f'checkpoint = "{self.places.checkpoint}"', f"groups = {GROUPS}"]
+        lines += ['at_end = "wait"'] if self.shape.grouped else []
         lines += [f'cache = "{self.places.cache}"'] if self.places.cache else []
         lines += [
             "[adapt]",

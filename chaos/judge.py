@@ -78,8 +78,8 @@ class Judge:
     def check_all(self, whole: bool = False) -> None:
         """Raise unless everything has come that follows from what has arrived, and nothing else. After a drain."""
         self.look()
-        # Results of numbers that were complete change no more, but near the end of what had arrived then.
-        first = 0 if whole else max(0, self._settled - 2 * self.feed.shape.span)
+        # Results of numbers that were complete change no more, but near the end of what had arrived then; groups wait.
+        first = 0 if whole or self.feed.shape.grouped else max(0, self._settled - 2 * self.feed.shape.span)
         expected = self.feed.expected(first)
         self._room((first + len(expected)) * expected.shape[1])
         seen = self._seen[first * expected.shape[1] :][: expected.size].reshape(expected.shape)
@@ -114,6 +114,9 @@ class Judge:
         if not near.all():
             self.tally.invented += int((~near).sum())
             raise WrongError(f'"{name}" has rows that cannot be: {[n[~near][:5].tolist() for n in numbers]}')
+        if shape.grouped and (many := table.column("n").to_numpy() != 1).any():
+            self.tally.doubled += int(many.sum())
+            raise WrongError(f'"{name}" has groups of more than one result: {[n[many][:5].tolist() for n in numbers]}')
         offset = shape.lookup[tuple(distance + shape.span for distance in distances)]
         if (offset < 0).any():
             self.tally.invented += int((offset < 0).sum())

@@ -8,6 +8,11 @@ therefore `a` plus a fixed list of *offsets*, the same for every `a`: nothing ha
 Windows are those of streams, or conditions between the event times of each pair, which bound the same differences.
 Where rows meet *by bounds*, each equality is written as two inequalities: no hash serves, and the join runs as a ring.
 
+Where results are *grouped*, each is a group by itself, over windows that slide by as much as they are wide: a row
+counts at one boundary at most, so that a result comes once or, where no boundary falls between its newest row and the
+first that leaves, not at all. It comes when all watermarks are past that, since the end of what has arrived is no end
+(`at_end = "wait"`).
+
 Without windows a column counts on: it is `i % modulus` within a *block* of rows and never comes again after it, so that
 the answer stays in proportion to the input. There rows meet within a block alone.
 """
@@ -42,6 +47,7 @@ class Shape:
     by_bounds: bool = False  # no equality says who meets whom
     ring: str = ""  # the way of a join without an equality, if it is not the usual one
     spills: bool = True  # it can keep to a budget
+    grouped: bool = False
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -49,9 +55,13 @@ class Shape:
 
     @property
     def query(self) -> str:
-        window = f" [RANGE {self.width} MICROSECONDS]" if self.windowed and not self.by_pairs else ""
+        slide = f" SLIDE {self.width} MICROSECONDS" if self.grouped else ""
+        window = f" [RANGE {self.width} MICROSECONDS{slide}]" if self.windowed and not self.by_pairs else ""
         columns = ", ".join(f"{name}.v AS {name.lower()}" for name in self.streams)
-        return f"SELECT {columns} FROM {', '.join(name + window for name in self.streams)} WHERE {self.conditions}"
+        froms = ", ".join(name + window for name in self.streams)
+        groups = f" GROUP BY {', '.join(f'{name}.v' for name in self.streams)}" if self.grouped else ""
+        counted = ", COUNT(*) AS n" if self.grouped else ""
+        return f"SELECT {columns}{counted} FROM {froms} WHERE {self.conditions}{groups}"
 
     @property
     def width(self) -> int:
@@ -158,6 +168,12 @@ MIXED = Shape(
     plans=("((A B) C)", "(A B C)"),
     spills=False,
 )
+GROUPED = replace(
+    WINDOW,
+    name="grouped",
+    grouped=True,
+    plans=("(A B C)", "((A B) C)", "((A{} B) C{})", "(A{} B{} C{})", "(A (B C))"),
+)
 ALIGNED = replace(RING, name="aligned", ring="atr", spills=True)
 
 
@@ -177,6 +193,8 @@ SHAPES: tuple[Shape, ...] = (
     within(ROUTED, "6000"),
     PAIRS,
     within(PAIRS, "3000"),
+    GROUPED,
+    within(GROUPED, "4000"),
     RING,
     MIXED,
     within(ALIGNED, "6000"),

@@ -42,13 +42,13 @@ def test_a_history_of_everything(tmp_path: Path) -> None:
     assert outcome.counts["MergeGroup"] > 20
 
 
-@pytest.mark.parametrize("shape", ["pairs-budget", "ring", "mixed", "aligned-budget"])
+@pytest.mark.parametrize("shape", ["pairs-budget", "ring", "mixed", "aligned-budget", "grouped", "grouped-budget"])
 @pytest.mark.share(2)
-def test_histories_of_windows_for_pairs_and_of_rings(shape: str, tmp_path: Path) -> None:
+def test_histories_of_other_queries(shape: str, tmp_path: Path) -> None:
     outcome = play([Story(BY_NAME[shape], 3, actions=40, kinds=FAULTS)], tmp_path)
     assert outcome.failures == []
     assert outcome.tally.wrong == 0
-    assert outcome.tally.rows > 1_000
+    assert outcome.tally.rows > 500
     assert outcome.fired.total() > 3
 
 
