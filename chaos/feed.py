@@ -147,9 +147,10 @@ class Feed:
     def _is_emitted(self, numbers: np.ndarray, offset: np.ndarray) -> np.ndarray:
         """Of grouped results: whether they count at a boundary that all watermarks are past."""
         apart = np.array([0, *offset])
-        newest, oldest = numbers + apart.max(), numbers + apart.min()
+        newest, oldest = numbers + int(apart.max()), numbers + int(apart.min())
         boundary = -(-newest // self.shape.span) * self.shape.span
-        return (boundary < oldest + self.shape.span) & (boundary < self._watermark)
+        counts: np.ndarray = (boundary < oldest + self.shape.span) & (boundary < self._watermark)
+        return counts
 
     @property
     def _watermark(self) -> int:

@@ -19,7 +19,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import oracle
-from strategies import Case, Term, build, cases, column, every
+from sql_terms import Term, build, column, every
+from strategies import Case, cases
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT = Context(prec=200)

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -25,10 +23,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import oracle
+from drawn_plans import draw_plan, place_filters
+from sql_terms import EPOCH, TIMESTAMP, VALUES, Term, build, column, constant, either, equal, every
 
-TIMESTAMP = pa.timestamp("us", tz="UTC")
 RANDOMS = st.integers(0, 2**32 - 1).map(Random)  # st.randoms() asks for each number, and drops a run with many of them
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = {"MICROSECONDS": 1, "milliseconds": 1_000, "SECONDS": 1_000_000, "Minutes": 60_000_000}
 
 
@@ -43,92 +41,6 @@ def contract_settings(examples: int) -> settings:
         print_blob=True,
         suppress_health_check=list(HealthCheck),
     )
-
-
-# --- values ----------------------------------------------------------------------------------------------------------
-# A family holds types that may be compared; `VALUES` maps a small number to the value of that number in each type, such
-# that two values of a family are equal (to `comparable`) when their numbers are.
-
-_DAYS = [date(2024, 2, 28), date(1969, 12, 31), date(2024, 3, 1), date(1970, 1, 1)]
-_WORDS = ["", "a", "A", "ä€🙂", "aa"]
-VALUES: dict[str, dict[pa.DataType, Callable[[int], Any]]] = {
-    "number": {
-        pa.int64(): lambda n: n - 1,
-        pa.int32(): lambda n: n - 1,
-        pa.int16(): lambda n: n - 1,
-        pa.int8(): lambda n: n - 1,
-        pa.decimal128(10, 0): lambda n: Decimal(n - 1),
-        pa.decimal128(12, 2): lambda n: Decimal(n - 1).quantize(Decimal("0.01")),
-        pa.decimal128(9, 3): lambda n: Decimal(n - 1).quantize(Decimal("0.001")),
-    },
-    "big": {
-        pa.int64(): lambda n: [-(2**63), 2**63 - 1, 0, 2**53 + 1, -1][n % 5],
-    },
-    "fraction": {
-        pa.decimal128(12, 2): lambda n: (Decimal(n) / 4 - 1).quantize(Decimal("0.01")),
-        pa.decimal128(20, 4): lambda n: (Decimal(n) / 4 - 1).quantize(Decimal("0.0001")),
-        pa.decimal128(30, 2): lambda n: (Decimal(n) / 4 - 1).quantize(Decimal("0.01")),
-    },
-    "text": {pa.string(): lambda n: _WORDS[n % len(_WORDS)]},
-    "moment": {
-        pa.date32(): lambda n: _DAYS[n % 4],
-        TIMESTAMP: lambda n: datetime(*_DAYS[n % 4].timetuple()[:3], tzinfo=UTC),
-    },
-    "instant": {TIMESTAMP: lambda n: _EPOCH + timedelta(microseconds=n - 1)},
-}
-
-
-def comparable(value: Any) -> Any:
-    """`value` such that Python's == says what SQL's = says within a family: a date is its midnight in UTC."""
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    return value
-
-
-# --- pieces of SQL with their meaning --------------------------------------------------------------------------------
-
-Compute = Callable[[oracle.Combination], Any]
-
-
-@dataclass(frozen=True)
-class Term:
-    text: str
-    aliases: frozenset[str]
-    compute: Compute = field(repr=False)
-
-
-def column(alias: str, name: str) -> Term:
-    return Term(f"{alias}.{name}", frozenset({alias}), lambda rows: rows[alias][name])
-
-
-def constant(text: str, value: Any) -> Term:
-    return Term(text, frozenset(), lambda rows: value)
-
-
-def build(pattern: str, function: Callable[..., Any], *terms: Term) -> Term:
-    """A strict function of terms: NULL if any of them is NULL."""
-
-    def compute(rows: oracle.Combination) -> Any:
-        values = [comparable(term.compute(rows)) for term in terms]
-        return None if any(value is None for value in values) else function(*values)
-
-    return Term(pattern.format(*(t.text for t in terms)), frozenset().union(*(t.aliases for t in terms)), compute)
-
-
-def equal(left: Term, right: Term) -> Term:
-    return build("{} = {}", lambda x, y: x == y, left, right)
-
-
-def either(left: Term, right: Term) -> Term:
-    def compute(rows: oracle.Combination) -> bool | None:
-        values = [left.compute(rows), right.compute(rows)]
-        return True if True in values else None if None in values else False
-
-    return Term(f"({left.text} OR {right.text})", left.aliases | right.aliases, compute)
-
-
-def every(terms: list[Term]) -> Callable[[oracle.Combination], bool]:
-    return lambda rows: all(term.compute(rows) is True for term in terms)
 
 
 # --- the case --------------------------------------------------------------------------------------------------------
@@ -289,7 +201,7 @@ def cases(
         plan=draw(st.sampled_from(["auto", "left-deep"]))
         if draw(st.integers(0, 5)) == 5
         else place_filters(
-            _plan(draw, aliases, equalities), conditions, lambda places: draw(st.integers(0, places - 1))
+            draw_plan(draw, aliases, equalities), conditions, lambda places: draw(st.integers(0, places - 1))
         ),
         slots=slots,
         groups=draw(st.integers(slots, 20)),
@@ -376,7 +288,7 @@ def _stream(
                 for a, (family, kind, n) in enumerate(zip(families, kinds, keys, strict=True))
             }
             micros = None if offset is None else (origin + i * pace + offset) * unit
-            stamp = micros if time_type == pa.int64() or micros is None else _EPOCH + timedelta(microseconds=micros)
+            stamp = micros if time_type == pa.int64() or micros is None else EPOCH + timedelta(microseconds=micros)
             rows.append({**row, "v": v, "f": f, "t": t, "p": p, "ts": stamp})
         batches.append(rows)
     lateness = draw(st.sampled_from([0, 5, 15, 40] if paired is None else [0, 0, 2, 5])) * unit
@@ -602,113 +514,3 @@ def _render(
             text += (", " if i else "") + table
             where += mine
     return text + (f" WHERE {' AND '.join(where)}" if where else "")
-
-
-# --- plans -----------------------------------------------------------------------------------------------------------
-
-
-def key_classes(equalities: list[tuple[Term, Term]]) -> list[frozenset[str]]:
-    """The aliases of each class of terms that must be equal, by transitivity."""
-    classes: list[set[str]] = []  # of the texts of terms
-    aliases = {term.text: term.aliases for pair in equalities for term in pair}
-    for left, right in equalities:
-        touched = [c for c in classes if left.text in c or right.text in c]
-        classes = [c for c in classes if c not in touched]
-        classes.append({left.text, right.text}.union(*touched))
-    return [frozenset().union(*(aliases[text] for text in c)) for c in classes]
-
-
-def _plan(draw: st.DrawFn, aliases: list[str], equalities: list[tuple[Term, Term]]) -> str:
-    """A random tree, built by merging trees that equalities connect, or nothing ever does, until one is left."""
-    classes = key_classes(equalities)
-    trees: dict[frozenset[str], str] = {frozenset({a}): a for a in aliases}
-    while len(trees) > 1:
-        members = [draw(st.sampled_from(list(trees)))]
-        for _ in range(draw(st.integers(1, len(trees) - 1))):
-            near = [t for t in trees if t not in members and _connected((*map(tuple, members), tuple(t)), classes)]
-            members += [draw(st.sampled_from(near))] if near else []
-        members = draw(st.permutations(members))
-        text = f"({' '.join(trees[m] for m in members)})"
-        trees = {t: s for t, s in trees.items() if t not in members}
-        trees[frozenset().union(*members)] = text
-    return next(iter(trees.values()))
-
-
-def place_filters(plan: str, conditions: Sequence[Term], choose: Callable[[int], int]) -> str:
-    """The tree with filters of the query above its joins: `choose` picks one of so many places for each, from 0 up."""
-    counts = Counter(next(iter(term.aliases)) for term in conditions if len(term.aliases) == 1)
-    joins: list[tuple[int, set[str]]] = []  # where each ends, and its inputs
-    open_joins: list[set[str]] = []
-    for piece in re.finditer(r"[()]|[^\s()]+", plan):
-        if piece[0] == "(":
-            open_joins.append(set())
-        elif piece[0] == ")":
-            joins.append((piece.end(), open_joins.pop()))
-        else:
-            for inputs in open_joins:
-                inputs.add(piece[0])
-    marks: dict[int, list[str]] = {}
-    for alias, count in sorted(counts.items()):
-        ends = [end for end, inputs in joins if alias in inputs]
-        for number in range(count):
-            if place := choose(len(ends) + 1):
-                marks.setdefault(ends[place - 1], []).append(f"{alias}.{number + 1}")
-    for end, names in sorted(marks.items(), reverse=True):
-        plan = f"{plan[:end]}[{' '.join(names)}]{plan[end:]}"
-    return plan
-
-
-def placed_plans(case: Case, random: Random) -> list[str]:
-    """`all_plans`, each with its filters at their inputs, and with every filter anywhere."""
-    plans = all_plans(case)
-    return [*plans, *(place_filters(plan, case.conditions, random.randrange) for plan in plans)]
-
-
-def all_plans(case: Case) -> list[str]:
-    """Every tree over the case's inputs (but for the order of children) whose joins equalities connect."""
-    classes = key_classes(case.equalities)
-
-    def trees(aliases: tuple[str, ...]) -> Iterator[str]:
-        if len(aliases) == 1:
-            yield aliases[0]
-            return
-        for parts in _partitions(aliases):
-            if len(parts) > 1 and _connected(parts, classes):
-                for children in itertools.product(*(list(trees(part)) for part in parts)):
-                    yield f"({' '.join(children)})"
-
-    return list(trees(tuple(entry.alias for entry in case.inputs)))
-
-
-def _connected(parts: tuple[tuple[str, ...], ...], classes: list[frozenset[str]]) -> bool:
-    """Whether equalities connect all of these that equalities connect anywhere."""
-
-    def reach(start: set[str], steps: Sequence[frozenset[str]]) -> set[str]:
-        while more := [step for step in steps if step & start and not step <= start]:
-            start = start.union(*more)
-        return start
-
-    def meets(start: set[str], part: tuple[str, ...]) -> bool:
-        return any(c & start and c & set(part) for c in classes)
-
-    for first in parts:
-        here, grown = set(first), True
-        while grown:
-            near = [part for part in parts if not set(part) <= here and meets(here, part)]
-            grown = bool(near)
-            here = here.union(*near)
-        if any(reach(set(first), classes) & set(part) and not set(part) <= here for part in parts):
-            return False
-    return True
-
-
-def _partitions(items: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], ...]]:
-    if not items:
-        yield ()
-        return
-    first, *rest = items
-    for size in range(len(rest) + 1):
-        for others in itertools.combinations(rest, size):
-            left = tuple(item for item in rest if item not in others)
-            for parts in _partitions(left):
-                yield ((first, *others), *parts)

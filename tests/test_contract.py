@@ -24,7 +24,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from strategies import RANDOMS, Case, all_plans, cases, contract_settings, counted, place_filters, placed_plans
+from drawn_plans import all_plans, place_filters, placed_plans
+from strategies import RANDOMS, Case, cases, contract_settings, counted
 from watersmeet.adapt.decisions import CutGroup
 from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.policies.ring.relocation import RELOCATE

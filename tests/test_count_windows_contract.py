@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import RANDOMS, Case, cases, contract_settings, counted, placed_plans
+from drawn_plans import placed_plans
+from strategies import RANDOMS, Case, cases, contract_settings, counted
 from test_contract import restart_often, run, tuned
 from test_memory_contract import run_with_schedule
 from watersmeet.adapt.policies.migrate import seeded

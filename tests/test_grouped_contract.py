@@ -21,8 +21,9 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
+from drawn_plans import all_plans
 from grouped_cases import GroupedCase, counted, grouped_cases, latest, rounded, rows_of
-from strategies import RANDOMS, all_plans, contract_settings
+from strategies import RANDOMS, contract_settings
 from test_contract import restart_often, tuned
 from test_memory_contract import run_with_schedule
 from watersmeet.kernel.hashing import hash_groups

@@ -19,7 +19,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
-from strategies import RANDOMS, Case, cases, contract_settings, counted, key_classes, placed_plans
+from drawn_plans import key_classes, placed_plans
+from strategies import RANDOMS, Case, cases, contract_settings, counted
 from test_contract import tuned
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import (

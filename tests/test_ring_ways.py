@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strategies import RANDOMS, Case, cases, contract_settings, placed_plans
+from drawn_plans import placed_plans
+from strategies import RANDOMS, Case, cases, contract_settings
 from test_contract import run, run_with_restarts, tuned
 from test_memory_contract import run_with_schedule
 from watersmeet.adapt.policies.migrate import seeded

@@ -21,8 +21,9 @@ from hypothesis import assume, given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
+from drawn_plans import all_plans, place_filters
 from grouped_cases import GroupedCase, counted, grouped_cases, rounded
-from strategies import RANDOMS, all_plans, contract_settings, place_filters
+from strategies import RANDOMS, contract_settings
 from test_contract import restart_often, tuned
 from test_grouped_contract import check, run
 from test_memory_contract import run_with_schedule

@@ -31,6 +31,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import watersmeet as wm
+from drawn_plans import all_plans, key_classes
 from function_sink import open_query
 from judged_jobs import (
     SECOND,
@@ -42,7 +43,7 @@ from judged_jobs import (
     late_rows,
     write_streams,
 )
-from strategies import RANDOMS, Case, all_plans, cases, contract_settings, counted, key_classes
+from strategies import RANDOMS, Case, cases, contract_settings, counted
 from watersmeet import faults
 from watersmeet.adapt.forced_step import ForcedStep, LabelledSpread
 from watersmeet.adapt.policies.migrate import ROADS, seeded
