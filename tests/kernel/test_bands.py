@@ -83,6 +83,14 @@ PREDICATES = [
     "CAST(A.i - B.i AS DOUBLE) < 2.5",
     "A.f > SQRT(B.f)",
     "(B.f - A.f) - A.g < 1",
+    "-(ABS(A.i - B.i) + ABS(A.s - B.s)) > -4",
+]
+
+# Here NaN satisfies the comparison, and comes of numbers: no order of `f` shows which pairs do.
+WITH_NAN_INSIDE = [
+    "-(POWER(A.f - B.f, 2) + POWER(A.g - B.g, 2)) > -9",
+    "5 < A.f - (B.f + ABS(A.g - B.g))",
+    "-SQRT(A.f - B.f) >= -2",
 ]
 
 
@@ -172,6 +180,14 @@ def test_what_satisfies_a_predicate_is_proposed_once(text: str, visiting: str) -
         found = proposed([band], left, right)
         assert len(found) == len(set(found))
         assert wanted <= set(found), describe(band.value)
+
+
+@pytest.mark.parametrize("text", WITH_NAN_INSIDE)
+def test_nan_that_comes_of_numbers_is_proposed(text: str) -> None:
+    expr, left, right = predicate(text), nasty("A"), nasty("B")
+    wanted = satisfying(expr, left, right)
+    for band in find_bands(expr, "B"):
+        assert wanted <= set(proposed([band], left, right)), describe(band.value)
 
 
 NUMBERS = st.one_of(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import watersmeet as wm
-from watersmeet.errors import UserFunctionError
+from watersmeet.errors import QueryError, UserFunctionError
 
 TEXT = "SELECT A.k\nFROM A, B WHERE A.k = B.k AND good(A.v, B.v)"
 A = pa.table({"k": [1, 1, 2], "v": [1.0, 2.0, None], "ts": [0, 1, 2]})
@@ -69,10 +69,15 @@ def explode(a: pa.Array, b: pa.Array) -> Any:
     raise ZeroDivisionError("by zero")
 
 
+def leave(a: pa.Array, b: pa.Array) -> Any:
+    raise SystemExit(3)
+
+
 @pytest.mark.parametrize(
     ("result", "primary", "detail"),
     [
         (explode, "raised ZeroDivisionError: by zero", "It was raised in"),
+        (leave, "raised SystemExit: 3", "It was raised in"),
         (lambda a, b: True, "gave no boolean array", "It gave a bool;"),
         (lambda a, b: None, "gave no boolean array", "It gave a NoneType;"),
         (lambda a, b: a, "gave no boolean array", "It gave an Arrow array of double;"),
@@ -84,6 +89,11 @@ def explode(a: pa.Array, b: pa.Array) -> Any:
             lambda a, b: pc.if_else(pc.equal(a, 2.0), None, True),
             "gave NULL for 1 of 2 rows that have no NULL among their arguments",
             "It gave an Arrow array of bool;",
+        ),
+        (
+            lambda a, b: np.ma.masked_array(np.ones(len(a), bool), a.to_numpy() == 2.0),
+            "gave NULL for 1 of 2 rows that have no NULL among their arguments",
+            "It gave a numpy array of bool with 1 dimension;",
         ),
     ],
 )
@@ -175,3 +185,30 @@ def test_a_constant_is_prepared_once() -> None:
     text = "SELECT A.k FROM A, B WHERE A.k = B.k AND same(A.v, 2.0)"
     assert wm.sql(text, A=A, B=B, functions={"same": same}).run().column("k").to_pylist() == [1]
     assert seen == [[2.0]]
+
+
+def test_what_is_masked_is_null() -> None:
+    assert prepared(lambda v: np.ma.masked_array(v.to_numpy(), v.to_numpy() == 1.0)) == []
+    pairs = prepared(lambda v: np.ma.masked_array(v.to_numpy(), v.to_numpy() == 2.0), "DOUBLE")
+    assert pairs == [1]
+
+
+def test_a_function_may_fill_the_same_memory_each_time() -> None:
+    numbers, truths = np.zeros(100), np.zeros(100, dtype=bool)
+
+    def prepare(v: pa.Array) -> Any:
+        return np.negative(v.to_numpy(), out=numbers[: len(v)])
+
+    def same(a: pa.Array, b: pa.Array) -> Any:
+        return np.equal(a.to_numpy(), b.to_numpy(), out=truths[: len(a)])
+
+    others = pa.table({"k": [1, 2], "v": [7.0, 8.0], "ts": [0, 1]})
+    query = wm.sql(TEXT, A=A, B=others, functions={"good": wm.predicate(same, prepare=prepare, prepared_type="DOUBLE")})
+    assert query.run(slots=1).num_rows == 0
+    assert run(wm.predicate(same, prepare=prepare, prepared_type="DOUBLE")) == [1]
+
+
+def test_what_is_no_function_is_refused_where_it_is_called() -> None:
+    with pytest.raises(QueryError, match='"good" is registered and is no function') as caught:
+        run(7)
+    assert "is a int" in (caught.value.detail or "")

@@ -42,3 +42,28 @@ def test_a_window_wider_than_64_bits_is_no_limit() -> None:
         B=batches([FIRST], [LAST]),
     )
     assert sorted(query.run().column("a").to_pylist()) == [FIRST, FIRST, 0, 0]
+
+
+@pytest.mark.parametrize("ring", ["psp", "atr", "ctr"])
+@pytest.mark.parametrize("segment", [None, "999999999 days"])
+def test_rings_have_windows_wider_than_64_bits(ring: str, segment: str | None) -> None:
+    # Was: OverflowError from dividing times by the length of the segments of atr, and without it a row of the last
+    # microsecond was in a segment of its own.
+    query = wm.sql(
+        "SELECT A.ts AS a, B.ts AS b FROM A [RANGE 999999999 DAYS], B [RANGE 200000000 DAYS] WHERE A.ts <= B.ts",
+        A=batches([FIRST, 0], [LAST]),
+        B=batches([FIRST], [LAST]),
+    )
+    found = query.run(ring=ring, ring_segment=segment if ring == "atr" else None).to_pylist()
+    assert sorted((row["a"], row["b"]) for row in found) == [(FIRST, FIRST), (FIRST, LAST), (0, LAST), (LAST, LAST)]
+
+
+@pytest.mark.parametrize("ring", ["psp", "atr", "ctr"])
+def test_rows_of_the_last_microsecond_are_where_they_are_looked_for(ring: str) -> None:
+    # Was: such a row lay in a slice after the last one that others visited, mostly in another slot.
+    query = wm.sql(
+        "SELECT A.ts AS a, B.ts AS b FROM A [RANGE 1 MICROSECOND], B [RANGE 1 MICROSECOND] WHERE A.k <= B.k",
+        A=batches([LAST], [], [LAST]),
+        B=batches([LAST], [LAST], []),
+    )
+    assert query.run(ring=ring, slots=4, groups=64).num_rows == 4

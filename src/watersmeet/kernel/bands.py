@@ -10,8 +10,9 @@ Invariant: a pair that satisfies the predicate has its value within the bounds. 
 uses bands checks the predicate all the same. So bounds are in 64-bit floating point, whatever the types, and each step
 widens them by more than it, and the arithmetic that it undoes, can have rounded. What floating point does not order
 like numbers (NaN, which is larger than all others here, and infinities) is left out of it: a visiting row with such
-a value has no bounds, and a row met with one is `apart`, to be met by everybody. NULL satisfies no band, on either
-side.
+a value has no bounds, and a row met with one is `apart`, to be met by everybody. What can be NaN for numbers on both
+sides (a root, or a sum with a part that reads other columns) is a band only where it is limited from above, which NaN
+never satisfies. NULL satisfies no band, on either side.
 
 Pairs that are not proposed are not computed. So a predicate whose arithmetic would overflow for such a pair stops no
 run: as a number its value is outside, and the answer is the same.
@@ -22,7 +23,7 @@ of these is part of a sum of what is never negative. Nor are comparisons of text
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -203,7 +204,13 @@ def find_bands(predicate: Expr, met: Collection[str]) -> Iterator[Band]:
     for value, limit, limits in ((left, right, (below, above)), (right, left, (above, below))):
         if not aliases_of(limit) & set(met):
             for steps, inner in _paths(value, frozenset(met)):
-                yield Band(inner, limit, limits, steps)
+                if limits[1] or not (pa.types.is_floating(value.type) and _may_be_nan(steps)):
+                    yield Band(inner, limit, limits, steps)
+
+
+def _may_be_nan(steps: Sequence[Step]) -> bool:
+    """Whether they may make NaN of a number; it is larger than all others, and no limit from below keeps it out."""
+    return any(isinstance(step, Rooted | PlusSomeMore) for step in steps)
 
 
 def _paths(expr: Expr, met: frozenset[str]) -> Iterator[tuple[tuple[Step, ...], Expr]]:

@@ -29,6 +29,7 @@ from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import Int64Array, concat, hashes, int_column, rows_between, sort_by_hash, take
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.kernel.weigh import weigh
+from watersmeet.kernel.window import NEVER
 from watersmeet.model.aligned import key_segment, segment_hashes
 from watersmeet.model.coverage import copy_places
 from watersmeet.model.expressions import Expr
@@ -188,9 +189,9 @@ def keyed(
 
 
 def _latest(batch: pa.RecordBatch, fields: Fields) -> Int64Array:
-    """The latest time in each row."""
+    """The latest time in each row, as lifetimes have it."""
     times = (int_column(batch, name) for name, _ in fields if is_time_field(name))
-    return functools.reduce(np.maximum, times)
+    return np.minimum(functools.reduce(np.maximum, times), NEVER - 1)
 
 
 def _placed(batch: pa.RecordBatch, places: UInt64Array, fields: Fields) -> pa.RecordBatch:

@@ -8,6 +8,9 @@ of the batch is committed then, and a run that is started again comes back to th
 NULL: a declared predicate and its preparations are not asked about rows in which an argument is NULL, which give NULL;
 a plain function gets them as they are, and may say NULL there. NULL for a row whose arguments are all known is an
 error: nobody could tell whether such rows were to be joined. A preparation may give NULL: there is nothing to compare.
+What a numpy array masks is NULL.
+
+What a numpy array holds is copied: a function may fill the same memory again when it is called the next time.
 """
 
 from __future__ import annotations
@@ -75,6 +78,9 @@ def _spread(values: pa.Array, valid: npt.NDArray[np.bool_]) -> pa.Array:
 def _answer(call: PythonCall, args: Sequence[pa.Array], rows: int) -> Answer:
     what = f'registered function "{call.name}"'
     result = _called(call, args, what)
+    given = _told(result)
+    if isinstance(result, np.ma.MaskedArray) and result.ndim == 1:
+        result = pa.array(result)
     if not _is_boolean(result):
         problem = f"{what} gave no boolean array"
     elif len(result) != rows:
@@ -83,7 +89,7 @@ def _answer(call: PythonCall, args: Sequence[pa.Array], rows: int) -> Answer:
         problem = f"{what} gave NULL for {unknown} of {rows} rows that have no NULL among their arguments"
     else:
         return result
-    detail = f"It gave {_told(result)}; it must give an Arrow or numpy array of booleans, one for each row."
+    detail = f"It gave {given}; it must give an Arrow or numpy array of booleans, one for each row."
     raise _mistake(call, problem, detail)
 
 
@@ -123,10 +129,10 @@ def _prepare(call: PrepareCall, values: pa.Array, typed: bool) -> pa.Array:
 
 
 def _from_numpy(values: npt.NDArray[Any], kind: pa.DataType | None) -> pa.Array:
-    """As an Arrow array; rows of two dimensions as lists of fixed size, without a copy where they are in a row."""
+    """As an Arrow array; rows of two dimensions as lists of fixed size."""
     if values.ndim != 2:
         return pa.array(values, kind) if values.dtype == object else pa.array(values)
-    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    flat = pa.array(values.reshape(-1))
     return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 
@@ -135,11 +141,11 @@ def _called(call: PythonCall | PrepareCall, args: Sequence[pa.Array], what: str)
         result = call.function(*args)
     except (WatersmeetError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise user_function_error(error, what, call.place) from error
     if isinstance(result, pa.ChunkedArray):
-        result = pa.concat_arrays(result.chunks) if result.num_chunks else pa.array([], result.type)
-    return result
+        return pa.concat_arrays(result.chunks) if result.num_chunks else pa.array([], result.type)
+    return result.copy() if isinstance(result, np.ndarray) else result
 
 
 def _told(result: Any) -> str:

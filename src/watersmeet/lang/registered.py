@@ -177,6 +177,9 @@ def _type(function: Function, kind: Type | None) -> pa.DataType | None:
 def call_registered(name: str, function: Function, args: Sequence[Expr], node: exp.Expr, source: Source) -> PythonCall:
     """A call of a registered function, bound."""
     place = (source.text, source.span(node))
+    if not callable(function):
+        given = f"what was given for it is a {type(function).__name__}"
+        source.refuse(f'"{name}" is registered and is no function', node, detail=f"In functions=, {given}.")
     if not isinstance(function, Predicate):
         return PythonCall(name, function, tuple(args), pa.bool_(), place=place)
     if function.symmetric and len(args) != 2:

@@ -33,6 +33,7 @@ WAYS = (AUTO, PSP, ATR, CTR)
 COPIES = 2  # of a row, by ctr, as in the experiments of the paper
 # Of a row, by atr: a batch is as many times as large when it is sent.
 MOST_COPIES = 50
+MOST_SEGMENT_US = 2**63 - 1  # event times are 64-bit numbers; a window may be wider
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class RingWay:
         widths = [_least_width(query, part) for part in parts]
         # What a part of several inputs makes nobody knows; the rows that come to it say something of it.
         master = max(range(len(parts)), key=lambda place: sum(rates.get(alias, 0.0) for alias in parts[place]))
-        segment_us = query.widest_us if self.segment is None else microseconds(self.segment)
+        segment_us = min(query.widest_us if self.segment is None else microseconds(self.segment), MOST_SEGMENT_US)
         for place, width in enumerate(widths):
             copies = 1 + (width + widths[master]) / segment_us
             if place != master and copies > MOST_COPIES:
