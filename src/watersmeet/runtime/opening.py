@@ -122,10 +122,10 @@ def open_run(
     of one whose state can serve it. Another number of slots changes placement; another plan, query or number of groups
     is what the run changes to before anything else.
     """
-    refuse_budget(query, settings.memory, settings.plan.ring)
     outputs = outputs or Outputs()
     _ = outputs.waiting_folders  # raises where an address is not to be reached, before anything is made
     if folders is None:
+        _refuse_budget(query, settings, None)
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = first_placement(query, settings, spec, chosen)
         refuse_steps(query, settings, first_manifest(query, spec, placement))
@@ -161,6 +161,7 @@ def _take(
 ) -> tuple[FileTable, ChosenPlan]:
     """Make the checkpoint, or take the one that is there once it is known to fit. Nothing was deleted before."""
     table = open_table(folders, query)
+    _refuse_budget(query, settings, None if table is None else table.manifest)
     if table is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = first_placement(query, settings, spec, chosen)
@@ -202,6 +203,12 @@ def _take(
     if former.epoch and not locked:  # no lock says whether that run is still alive
         note(f"took over the checkpoint from {former}; if that run is still alive, it will stop")
     return table, chosen
+
+
+def _refuse_budget(query: Query, settings: RunSettings, manifest: Manifest | None) -> None:
+    """Refuse a budget that cannot be kept by the ring that the run will have, which a checkpoint may say."""
+    ring = settings.plan.ring
+    refuse_budget(query, settings.memory, ring if manifest is None else going_on(ring, manifest.answering.spec))
 
 
 def _asked_now(query: Query, settings: PlanSettings, manifest: Manifest) -> list[Update]:
@@ -293,18 +300,17 @@ def plan_ahead(
     query: Query, settings: RunSettings, folders: CheckpointFolders | None, note: Callable[[str], None] = silent_note
 ) -> tuple[PlanSpec, ChosenPlan]:
     """The plan that a run would have: that of its checkpoint, if there is one of this query. Changes nothing."""
-    refuse_budget(query, settings.memory, settings.plan.ring)
-    if folders is not None:
-        manifest = newest_manifest(folders)
-        if manifest is not None and manifest.query.digest == identify(query).digest:
-            query = fitted(query, manifest)
-            asked = asked_plan(query, settings.plan, manifest)
-            if asked is None:
-                return recorded_spec(query, settings.plan, manifest, note)
-            known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
-            ring = going_on(settings.plan.ring, manifest.answering.spec)
-            changed = replace(settings.plan, plan=asked, statistics=known, ring=ring)
-            return choose_spec(query, changed, settings.memory.watched, note)
+    manifest = None if folders is None else newest_manifest(folders)
+    _refuse_budget(query, settings, manifest)
+    if manifest is not None and manifest.query.digest == identify(query).digest:
+        query = fitted(query, manifest)
+        asked = asked_plan(query, settings.plan, manifest)
+        if asked is None:
+            return recorded_spec(query, settings.plan, manifest, note)
+        known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
+        ring = going_on(settings.plan.ring, manifest.answering.spec)
+        changed = replace(settings.plan, plan=asked, statistics=known, ring=ring)
+        return choose_spec(query, changed, settings.memory.watched, note)
     return choose_spec(query, settings.plan, settings.memory.watched, note)
 
 
@@ -377,6 +383,7 @@ def _plan_of_changed(query: Query, settings: PlanSettings, manifest: Manifest) -
 
 def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest: Manifest) -> PlanSpec:
     """The plan of a query that was changed, once it is known that the state holds all that it needs."""
+    _refuse_budget(query, settings, manifest)
     ring = going_on(settings.plan.ring, manifest.answering.spec)
     spec = spec_of(query, choose_tree(query, _plan_of_changed(query, settings.plan, manifest)), ring=ring)
     new = lay_out_spec(query, spec)
