@@ -24,7 +24,7 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec, going_on, spec_of, tree_for, way_of
-from watersmeet.plan.tree import choose_tree
+from watersmeet.plan.tree import choose_tree, still_weighed
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
     first_manifest,
@@ -236,7 +236,7 @@ def refuse_steps(
     asked, before = asked_plan(query, settings.plan, manifest), manifest.placement
     if asked is not None:  # it has that plan by the next batch
         ring = going_on(settings.plan.ring, manifest.answering.spec)
-        spec = spec_of(query, choose_tree(query, asked), ring=ring)
+        spec = _carrying(spec_of(query, choose_tree(query, asked), ring=ring), manifest)
         track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
         manifest = replace(manifest, tracks=(track,))
     placed = _placed(query, manifest, settings)
@@ -310,8 +310,15 @@ def plan_ahead(
         known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
         ring = going_on(settings.plan.ring, manifest.answering.spec)
         changed = replace(settings.plan, plan=asked, statistics=known, ring=ring)
-        return choose_spec(query, changed, settings.memory.watched, note)
+        spec, chosen = choose_spec(query, changed, settings.memory.watched, note)
+        spec = _carrying(spec, manifest)
+        return spec, replace(chosen, tree=spec.tree)
     return choose_spec(query, settings.plan, settings.memory.watched, note)
+
+
+def _carrying(spec: PlanSpec, manifest: Manifest) -> PlanSpec:
+    """As a run goes over to it: with the weights of rows that were combined."""
+    return replace(spec, tree=still_weighed(spec.tree, manifest.answering.spec.tree))
 
 
 def first_placement(query: Query, settings: RunSettings, spec: PlanSpec, chosen: ChosenPlan) -> Placement:
@@ -385,7 +392,8 @@ def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest
     """The plan of a query that was changed, once it is known that the state holds all that it needs."""
     _refuse_budget(query, settings, manifest)
     ring = going_on(settings.plan.ring, manifest.answering.spec)
-    spec = spec_of(query, choose_tree(query, _plan_of_changed(query, settings.plan, manifest)), ring=ring)
+    tree = choose_tree(query, _plan_of_changed(query, settings.plan, manifest))
+    spec = _carrying(spec_of(query, tree, ring=ring), manifest)
     new = lay_out_spec(query, spec)
     missing = missing_columns(plan_of(former, manifest), new)
     if missing and manifest.segments:
