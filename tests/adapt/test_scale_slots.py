@@ -149,6 +149,16 @@ def test_slots_that_are_of_no_use_are_given_back() -> None:
     assert reasons[0] == "seconds: a batch took 16 s, 7 s were expected, and it takes 16 s: more slots are of no use"
 
 
+@pytest.mark.parametrize("slots, least, most", [(1, 3, 6), (1, 2, 2), (2, 4, 4)])
+def test_the_fewest_slots_stay_whatever_use_they_are_of(slots: int, least: int, most: int) -> None:
+    """A user has forced fewer, or a run that has come to fewer is started again with more as the fewest."""
+    had, decided = follow([1000.0] * 60, cores(1), slots, least=least, most=most, seconds=100.0)
+    assert had[-1] == least
+    changes = [entry for entry in decided if isinstance(entry, Rescale)]
+    assert len(changes) == 1
+    assert not any(entry.no_use for entry in decided if isinstance(entry, ReviewRescale))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.floats(100, 60_000), st.integers(1, 8), st.floats(0, 12), st.integers(1, 6), st.randoms(use_true_random=False)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from watersmeet.model.aggregates import Partial
+from watersmeet.model.aggregates import Partial, aggregate_column
 from watersmeet.model.expressions import Expr, columns_of, describe
 from watersmeet.model.streams import Rows, Window
 from watersmeet.plan.count_windows import own_predicates
@@ -78,8 +78,10 @@ def compare_queries(
     lost = [expr for expr in were if describe(expr) not in implied]
     refused += [f"Results had to satisfy {text} before." for text in _added(are, lost, show)]
     refused += _of_groups(former, new)
-    if [(c.name, describe(c.expr)) for c in former.select] != [(c.name, describe(c.expr)) for c in new.select]:
+    if _selected(former) != _selected(new):
         told.append("Other columns are selected.")
+    if _having(former) != _having(new):
+        told.append("What groups must satisfy to be emitted (HAVING) is other.")
     return QueryChange(tuple(told), tuple(refused))
 
 
@@ -99,6 +101,26 @@ def _of_groups(former: Query, new: Query) -> list[str]:
     if _joined(former) != _joined(new):
         found.append("The groups have rows in them that the other query would not join.")
     return found
+
+
+def _selected(query: Query) -> list[tuple[str, object]]:
+    return [(column.name, _meaning(query, column.expr)) for column in query.select]
+
+
+def _having(query: Query) -> object:
+    group_by = query.group_by
+    return None if group_by is None or group_by.having is None else _meaning(query, group_by.having)
+
+
+def _meaning(query: Query, expr: Expr) -> object:
+    """What an expression says of results. Aggregates are called by their place there, so they are added."""
+    aggregates = () if query.group_by is None else query.group_by.aggregates
+    read = set(columns_of(expr))
+    return describe(expr), [
+        (entry.function, None if entry.arg is None else describe(entry.arg))
+        for place, entry in enumerate(aggregates)
+        if aggregate_column(place, entry) in read
+    ]
 
 
 def _partial(part: Partial) -> tuple[str, str]:

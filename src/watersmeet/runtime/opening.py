@@ -24,7 +24,7 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec, going_on, spec_of, tree_for, way_of
-from watersmeet.plan.tree import choose_tree
+from watersmeet.plan.tree import choose_tree, still_weighed
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
     first_manifest,
@@ -122,10 +122,10 @@ def open_run(
     of one whose state can serve it. Another number of slots changes placement; another plan, query or number of groups
     is what the run changes to before anything else.
     """
-    refuse_budget(query, settings.memory, settings.plan.ring)
     outputs = outputs or Outputs()
     _ = outputs.waiting_folders  # raises where an address is not to be reached, before anything is made
     if folders is None:
+        _refuse_budget(query, settings, None)
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = first_placement(query, settings, spec, chosen)
         refuse_steps(query, settings, first_manifest(query, spec, placement))
@@ -161,6 +161,7 @@ def _take(
 ) -> tuple[FileTable, ChosenPlan]:
     """Make the checkpoint, or take the one that is there once it is known to fit. Nothing was deleted before."""
     table = open_table(folders, query)
+    _refuse_budget(query, settings, None if table is None else table.manifest)
     if table is None:
         spec, chosen = choose_spec(query, settings.plan, settings.memory.watched, note)
         placement = first_placement(query, settings, spec, chosen)
@@ -204,6 +205,12 @@ def _take(
     return table, chosen
 
 
+def _refuse_budget(query: Query, settings: RunSettings, manifest: Manifest | None) -> None:
+    """Refuse a budget that cannot be kept by the ring that the run will have, which a checkpoint may say."""
+    ring = settings.plan.ring
+    refuse_budget(query, settings.memory, ring if manifest is None else going_on(ring, manifest.answering.spec))
+
+
 def _asked_now(query: Query, settings: PlanSettings, manifest: Manifest) -> list[Update]:
     """Note down the setting that the plan goes on with. One that asks for another plan is noted when it has come."""
     track = manifest.answering
@@ -229,7 +236,7 @@ def refuse_steps(
     asked, before = asked_plan(query, settings.plan, manifest), manifest.placement
     if asked is not None:  # it has that plan by the next batch
         ring = going_on(settings.plan.ring, manifest.answering.spec)
-        spec = spec_of(query, choose_tree(query, asked), ring=ring)
+        spec = _carrying(spec_of(query, choose_tree(query, asked), ring=ring), manifest)
         track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
         manifest = replace(manifest, tracks=(track,))
     placed = _placed(query, manifest, settings)
@@ -293,19 +300,25 @@ def plan_ahead(
     query: Query, settings: RunSettings, folders: CheckpointFolders | None, note: Callable[[str], None] = silent_note
 ) -> tuple[PlanSpec, ChosenPlan]:
     """The plan that a run would have: that of its checkpoint, if there is one of this query. Changes nothing."""
-    refuse_budget(query, settings.memory, settings.plan.ring)
-    if folders is not None:
-        manifest = newest_manifest(folders)
-        if manifest is not None and manifest.query.digest == identify(query).digest:
-            query = fitted(query, manifest)
-            asked = asked_plan(query, settings.plan, manifest)
-            if asked is None:
-                return recorded_spec(query, settings.plan, manifest, note)
-            known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
-            ring = going_on(settings.plan.ring, manifest.answering.spec)
-            changed = replace(settings.plan, plan=asked, statistics=known, ring=ring)
-            return choose_spec(query, changed, settings.memory.watched, note)
+    manifest = None if folders is None else newest_manifest(folders)
+    _refuse_budget(query, settings, manifest)
+    if manifest is not None and manifest.query.digest == identify(query).digest:
+        query = fitted(query, manifest)
+        asked = asked_plan(query, settings.plan, manifest)
+        if asked is None:
+            return recorded_spec(query, settings.plan, manifest, note)
+        known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
+        ring = going_on(settings.plan.ring, manifest.answering.spec)
+        changed = replace(settings.plan, plan=asked, statistics=known, ring=ring)
+        spec, chosen = choose_spec(query, changed, settings.memory.watched, note)
+        spec = _carrying(spec, manifest)
+        return spec, replace(chosen, tree=spec.tree)
     return choose_spec(query, settings.plan, settings.memory.watched, note)
+
+
+def _carrying(spec: PlanSpec, manifest: Manifest) -> PlanSpec:
+    """As a run goes over to it: with the weights of rows that were combined."""
+    return replace(spec, tree=still_weighed(spec.tree, manifest.answering.spec.tree))
 
 
 def first_placement(query: Query, settings: RunSettings, spec: PlanSpec, chosen: ChosenPlan) -> Placement:
@@ -377,8 +390,10 @@ def _plan_of_changed(query: Query, settings: PlanSettings, manifest: Manifest) -
 
 def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest: Manifest) -> PlanSpec:
     """The plan of a query that was changed, once it is known that the state holds all that it needs."""
+    _refuse_budget(query, settings, manifest)
     ring = going_on(settings.plan.ring, manifest.answering.spec)
-    spec = spec_of(query, choose_tree(query, _plan_of_changed(query, settings.plan, manifest)), ring=ring)
+    tree = choose_tree(query, _plan_of_changed(query, settings.plan, manifest))
+    spec = _carrying(spec_of(query, tree, ring=ring), manifest)
     new = lay_out_spec(query, spec)
     missing = missing_columns(plan_of(former, manifest), new)
     if missing and manifest.segments:

@@ -17,7 +17,7 @@ from watersmeet.optimize.strategies import STRATEGIES
 from watersmeet.plan.query import Query
 from watersmeet.plan.ring_ways import ATR, AUTO, RingWay
 from watersmeet.plan.spec import PlanSpec, going_on, spec_of, way_of
-from watersmeet.plan.tree import choose_tree
+from watersmeet.plan.tree import choose_tree, still_weighed
 from watersmeet.runtime.calibration import machine_costs
 from watersmeet.state.manifest import Manifest
 
@@ -88,7 +88,7 @@ def asked_plan(query: Query, settings: PlanSettings, manifest: Manifest) -> str 
     """
     track, coming = manifest.answering, manifest.warming_up or manifest.answering
     if settings.plan not in dict(STRATEGIES):
-        tree = choose_tree(query, settings.plan)
+        tree = still_weighed(choose_tree(query, settings.plan), track.spec.tree)
         trees = [other.spec.tree for other in manifest.tracks if other.within is None]  # one of them may be on its way
         if tree not in trees and settings.plan != track.asked:
             return settings.plan

@@ -27,14 +27,15 @@ class ScaleSlots:
         load = load_of(placement.slots, outlook.learned.recent)
         if load is None or outlook.migrating or self.settings.seconds is None:
             return
-        if (found := review(load, scaled)) is not None:
+        most = min(self.settings.most, placement.groups)
+        least = min(self.settings.least, most)
+        if (found := review(load, scaled, least)) is not None:
             yield ReviewRescale(f"seconds: {found.reason}", found.figures, found.back_to is not None)
             if found.back_to is not None:
                 yield Rescale(placement.slots, found.back_to, outlook.next_batch, f"seconds: {found.reason}")
                 return
-        most = min(self.settings.most, placement.groups)
         bounds = Bounds(
-            min(self.settings.least, most),
+            least,
             most,
             self.settings.seconds,
             scaled.get("no_use"),

@@ -167,8 +167,11 @@ class Review:
     back_to: int | None = None
 
 
-def review(load: Load, scaled: Mapping[str, Any]) -> Review | None:
-    """How the last change turned out, if anything was expected of it."""
+def review(load: Load, scaled: Mapping[str, Any], least: int = 1) -> Review | None:
+    """How the last change turned out, if anything was expected of it.
+
+    It goes back to `least` slots at the fewest: so many there are to be, whatever they are of use for.
+    """
     if "seconds_expected" not in scaled:
         return None
     before, expected, found = scaled["seconds"], scaled["seconds_expected"], load.seconds
@@ -179,6 +182,7 @@ def review(load: Load, scaled: Mapping[str, Any]) -> Review | None:
     # What the CPU of the slot that has most would be without any gain, and with all of it, by the rows that came.
     without, whole = scaled["cpu_seconds"] * come, scaled["cpu_seconds"] * come * scaled["from_slots"] / scaled["slots"]
     slower = found > before * max(1.0, come) * (1 - LEAST / 2)
-    if more > 0 and (load.cpu > (without + whole) / 2 or slower):
-        return Review(f"{reason}: more slots are of no use", figures, scaled["from_slots"])
+    back_to = max(scaled["from_slots"], least)
+    if more > 0 and back_to < scaled["slots"] and (load.cpu > (without + whole) / 2 or slower):
+        return Review(f"{reason}: more slots are of no use", figures, back_to)
     return Review(reason, figures)
