@@ -57,6 +57,15 @@ def is_grouped(select: exp.Select) -> bool:
     return any(select.args.get(clause) for clause in clauses) or any(map(_has_aggregate, select.expressions))
 
 
+def grouped_at(select: exp.Select, source: Source) -> Span | None:
+    """Where a query says that it has groups: GROUP BY, DISTINCT, HAVING, or else its first aggregate."""
+    for clause in (TokenType.GROUP_BY, TokenType.DISTINCT, TokenType.HAVING):
+        if (found := source.find((clause,))) is not None:
+            return found
+    first = next(filter(None, map(_find_aggregate, select.expressions)), None)
+    return None if first is None else source.span(first)
+
+
 def refuse_aggregates(node: exp.Expr, what: str, source: Source) -> None:
     """Refuse an aggregate in a condition on rows."""
     if (found := _find_aggregate(node)) is not None:
