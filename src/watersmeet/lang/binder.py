@@ -233,7 +233,7 @@ def _bind_select(select: exp.Select, scalars: ScalarBinder) -> tuple[OutputColum
                     span,
                     hint="Spell the columns out instead of the star, and rename one."
                     if _is_star(node)
-                    else f"Rename one, such as {source.slice(span)} AS x.",
+                    else f"Rename one, such as {source.slice(source.span(node.unalias()))} AS x.",
                 )
             seen[name.lower()] = name
             outputs.append(OutputColumn(name, expr))
