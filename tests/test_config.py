@@ -59,6 +59,15 @@ def test_what_is_known_of_streams() -> None:
     assert (found.rates, found.selectivities, found.repeats) == ({"A": 10.0}, {"A B": 0.1}, {"A": 4.0})
 
 
+@pytest.mark.parametrize("value", ["inf", "nan", "-1", "'4'", "true", "1" + "0" * 400])
+@pytest.mark.parametrize("key", ["rates", "selectivity", "repeats"])
+def test_figures_of_the_streams_are_finite_numbers(key: str, value: str) -> None:
+    with pytest.raises(JobError) as caught:
+        parse_job(f"{MINIMAL}\n[stats]\n{key} = {{ A = {value} }}", "job.toml")
+    assert '"A" in [stats] is ' in caught.value.primary
+    assert caught.value.detail == "It is a finite number from 0 up."
+
+
 def test_every_key() -> None:
     job = parse_job(
         """

@@ -16,6 +16,7 @@ import json
 import math
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -361,8 +362,8 @@ def _read_stats(section: Section) -> Statistics:
 
 
 def _number(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-        raise JobError(f"{what} is {kind_of(value)} {value!r}", detail="It is a number from 0 up.")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= sys.float_info.max:
+        raise JobError(f"{what} is {kind_of(value)} {value!r}", detail="It is a finite number from 0 up.")
     return float(value)
 
 

@@ -152,6 +152,15 @@ class JobError(UserError):
     """The job file, an option or a command-line argument is wrong."""
 
 
+class OutputModeError(JobError, PlacedError):
+    """The results of the query are not what the settings say that they are; points at what makes them so."""
+
+    def __init__(self, primary: str, text: str, span: Span | None, detail: str, hint: str | None = None) -> None:
+        super().__init__(primary, detail=detail, hint=hint)
+        self.text = text
+        self.span = span
+
+
 class RingError(JobError):
     """A join that no hash serves cannot be spread in the way that the settings name."""
 

@@ -100,6 +100,15 @@ def test_a_sum_that_is_too_large_is_an_error(values: pa.Array, fits: str) -> Non
     assert fits in (caught.value.detail or "")
 
 
+@pytest.mark.parametrize("missing", [[], [None]])
+def test_an_average_that_does_not_fit_is_an_error(missing: list[None]) -> None:
+    values = pa.array([*missing, Decimal("1e35"), Decimal("-1e35"), Decimal("3e35")], pa.decimal128(38, 2))
+    with pytest.raises(InputError) as caught:
+        aggregate(values, "AVG(x)")
+    assert caught.value.primary == "AVG(A.x) of a group is too large"
+    assert "does not fit a DECIMAL(38, 6)" in (caught.value.detail or "")
+
+
 @settings(max_examples=60, derandomize=True, deadline=None, database=None)
 @given(st.lists(st.decimals("-99999999.99", "99999999.99", places=2), min_size=1, max_size=12), st.integers(1, 4))
 def test_averages_of_decimals_are_rounded_half_up(values: list[Decimal], pieces: int) -> None:

@@ -99,6 +99,13 @@ def test_distinct_groups_by_all_that_is_selected() -> None:
     assert query.output_schema.names == ["k", "both", "again", "window_end"]
 
 
+def test_what_is_distinct_may_have_expressions_over_the_boundary() -> None:
+    query = bound(f"SELECT DISTINCT k, window_end - INTERVAL 5 SECONDS AS begin, CAST(window_end AS STRING) AS t {A}")
+    assert groups(query) == ["A.k"]
+    assert query.output_schema.names == ["k", "begin", "t", "window_end"]
+    assert query.output_schema.field("t").type == pa.string()
+
+
 REFUSED = [
     (f"SELECT A.i, COUNT(*) {AB} GROUP BY A.k", '"A.i" is neither in GROUP BY nor in an aggregate', "A.i"),
     (f"SELECT k + i {A} GROUP BY k", '"i" is neither in GROUP BY nor in an aggregate', "i"),
@@ -117,6 +124,11 @@ REFUSED = [
     (f"SELECT k {A} GROUP BY 2", "GROUP BY 2 names no entry of the select list", "2"),
     (f"SELECT k {A} GROUP BY tags", "cannot group by values of type", "tags"),
     (f"SELECT DISTINCT COUNT(*) {A}", "DISTINCT does not go with GROUP BY and aggregates", "DISTINCT"),
+    (
+        f"SELECT DISTINCT k, ts < window_end AS early {A}",
+        "SELECT DISTINCT cannot have window_end together with columns",
+        "ts < window_end",
+    ),
     (f"SELECT MAX(window_end) {A}", "MAX cannot have window_end", "window_end"),
     (f"SELECT i AS window_end {A} GROUP BY i", 'two output columns are named "window_end"', "SELECT"),
     (

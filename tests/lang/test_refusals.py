@@ -156,6 +156,10 @@ def test_a_near_name_is_offered(text: str, hint: str) -> None:
     assert refusal(text).hint == hint
 
 
+def test_another_name_is_offered_for_what_has_one_already() -> None:
+    assert refusal(f"SELECT A.k, B.k + 1 AS k {AB}").hint == "Rename one, such as B.k + 1 AS x."
+
+
 def test_an_ambiguous_column_lists_its_candidates() -> None:
     assert refusal(f"SELECT name {AB}").detail == "It may be A.name or B.name."
 

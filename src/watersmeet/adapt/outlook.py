@@ -172,10 +172,6 @@ class Outlook:
         return False
 
     @property
-    def last_decision(self) -> Mapping[str, Any] | None:
-        return self.decisions[-1] if self.decisions else None
-
-    @property
     def decisions(self) -> tuple[Mapping[str, Any], ...]:
         return self.facts.manifest.decisions
 

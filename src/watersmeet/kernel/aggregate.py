@@ -306,16 +306,20 @@ def _value(aggregate: Aggregate, kept: Sequence[pa.Array]) -> pa.Array:
     try:
         return kept[0].cast(aggregate.type)
     except pa.ArrowInvalid as error:
-        raise InputError(
-            f"{aggregate.text} of a group is too large",
-            detail=f"It is {_largest(kept[0])}, which does not fit {_name(aggregate.type)}.",
-            hint="Add up values of a wider type, such as CAST(.. AS DECIMAL(38, 0)) or DOUBLE.",
+        raise _does_not_fit(
+            aggregate,
+            kept[0].to_pylist(),
+            "Add up values of a wider type, such as CAST(.. AS DECIMAL(38, 0)) or DOUBLE.",
         ) from error
 
 
-def _largest(values: pa.Array) -> Decimal:
-    largest: Decimal = max((value for value in values.to_pylist() if value is not None), key=abs)
-    return largest
+def _does_not_fit(aggregate: Aggregate, values: Sequence[Decimal | None], hint: str) -> InputError:
+    largest = max((value for value in values if value is not None), key=abs)
+    return InputError(
+        f"{aggregate.text} of a group is too large",
+        detail=f"It is {largest}, which does not fit {_name(aggregate.type)}.",
+        hint=hint,
+    )
 
 
 def _name(kind: pa.DataType) -> str:
@@ -339,7 +343,11 @@ def _average(aggregate: Aggregate, total: pa.Array, count: pa.Array) -> pa.Array
         None if value is None else EXACT.divide(value, Decimal(n)).quantize(_unit(kind.scale), ROUND_HALF_UP, EXACT)
         for value, n in zip(total.to_pylist(), rows.tolist(), strict=True)
     ]
-    return pa.array(quotients, type=kind)
+    try:
+        return pa.array(quotients, type=kind)
+    except pa.ArrowInvalid as error:
+        hint = "Average values with fewer digits, such as CAST(.. AS DECIMAL(34, 0)) or DOUBLE."
+        raise _does_not_fit(aggregate, quotients, hint) from error
 
 
 def _unit(scale: int) -> Decimal:

@@ -57,6 +57,15 @@ def is_grouped(select: exp.Select) -> bool:
     return any(select.args.get(clause) for clause in clauses) or any(map(_has_aggregate, select.expressions))
 
 
+def grouped_at(select: exp.Select, source: Source) -> Span | None:
+    """Where a query says that it has groups: GROUP BY, DISTINCT, HAVING, or else its first aggregate."""
+    for clause in (TokenType.GROUP_BY, TokenType.DISTINCT, TokenType.HAVING):
+        if (found := source.find((clause,))) is not None:
+            return found
+    first = next(filter(None, map(_find_aggregate, select.expressions)), None)
+    return None if first is None else source.span(first)
+
+
 def refuse_aggregates(node: exp.Expr, what: str, source: Source) -> None:
     """Refuse an aggregate in a condition on rows."""
     if (found := _find_aggregate(node)) is not None:
@@ -196,14 +205,23 @@ class GroupedBinder(ScalarBinder):
 
 @dataclass(frozen=True)
 class DistinctBinder(ScalarBinder):
-    """Binds the select list of SELECT DISTINCT: everything in it is a group column."""
+    """Binds the select list of SELECT DISTINCT: everything in it is a group column, or of the boundary alone."""
 
     grouping: Grouping
 
     def value(self, node: exp.Expr) -> Expr:
-        if self.grouping.is_end(node):
-            return end_column(self.grouping.time_type)
-        return self.grouping.group(_groupable(super().value(node), node, self.source))
+        columns = list(node.find_all(exp.Column))
+        ends = [column for column in columns if self.grouping.is_end(column)]
+        if not ends:
+            return self.grouping.group(_groupable(super().value(node), node, self.source))
+        if len(ends) < len(columns):
+            self.source.refuse(
+                f"SELECT DISTINCT cannot have {WINDOW_END} together with columns",
+                node,
+                detail="Rows are told apart by their columns, before it is known at which boundaries they count.",
+                hint=f"Select {WINDOW_END} by itself, or write GROUP BY with the columns.",
+            )
+        return GroupedBinder(self.scope, self.functions, self, self.grouping).value(node)
 
     def selected(self, column: Column, at: Span) -> Expr:
         return self.grouping.group(_groupable(column, at, self.source))

@@ -20,7 +20,14 @@ from sqlglot import TokenType, exp
 
 from watersmeet.errors import Span, did_you_mean
 from watersmeet.lang import dialect
-from watersmeet.lang.aggregates import bind_groups, grouped_binder, is_grouped, refuse_aggregates, refuse_slides
+from watersmeet.lang.aggregates import (
+    bind_groups,
+    grouped_at,
+    grouped_binder,
+    is_grouped,
+    refuse_aggregates,
+    refuse_slides,
+)
 from watersmeet.lang.conjuncts import sort_conjuncts
 from watersmeet.lang.count_windows import refuse_with_groups, refuse_without_equality
 from watersmeet.lang.dialect import parse, window_of
@@ -104,7 +111,8 @@ def bind(
         group_by = group_by.reading(hoisting.hoist)
     times = {entry.alias: entry.stream.time for entry in entries}
     windows = tuple(find_pair_windows(conjuncts.predicates, conjuncts.keys, times))
-    query = Query(text, inputs, conjuncts.keys, predicates, outputs, hoisting.prepared, group_by, windows)
+    at = grouped_at(select, source) if grouped else None
+    query = Query(text, inputs, conjuncts.keys, predicates, outputs, hoisting.prepared, group_by, windows, at)
     refuse_contradiction(query, [node for node, _ in conditions], scalars)
     refuse_without_equality(query, entries, source)
     return with_count_windows(query)
@@ -225,7 +233,7 @@ def _bind_select(select: exp.Select, scalars: ScalarBinder) -> tuple[OutputColum
                     span,
                     hint="Spell the columns out instead of the star, and rename one."
                     if _is_star(node)
-                    else f"Rename one, such as {source.slice(span)} AS x.",
+                    else f"Rename one, such as {source.slice(source.span(node.unalias()))} AS x.",
                 )
             seen[name.lower()] = name
             outputs.append(OutputColumn(name, expr))

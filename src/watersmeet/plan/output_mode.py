@@ -7,7 +7,7 @@ has asked for must be what the query gives, so that nobody adds up totals.
 
 from __future__ import annotations
 
-from watersmeet.errors import JobError, did_you_mean
+from watersmeet.errors import JobError, OutputModeError, did_you_mean
 from watersmeet.plan.query import Query
 
 APPEND, UPDATE = "append", "update"
@@ -24,10 +24,12 @@ def check_output_mode(query: Query, mode: str, ask_for_update: str) -> None:
         )
     totals = query.group_by is not None and query.group_by.slide_us is None
     if totals and mode == APPEND:
-        raise JobError(
+        raise OutputModeError(
             'groups without windows need output mode "update"',
-            detail="A group changes for as long as rows come, and is emitted again whenever a batch has changed it.",
-            hint=f"Write {ask_for_update}, or give the streams windows, such as [RANGE 1 HOUR SLIDE 5 MINUTES].",
+            query.text,
+            query.grouped_at,
+            "A group changes for as long as rows come, and is emitted again whenever a batch has changed it.",
+            f"Write {ask_for_update}, or give the streams windows, such as [RANGE 1 HOUR SLIDE 5 MINUTES].",
         )
     if not totals and mode == UPDATE:
         what = "A join" if query.group_by is None else "A query that groups over windows"

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
 
+from watersmeet.errors import Span
 from watersmeet.model.aggregates import GroupBy
 from watersmeet.model.expressions import Column, Expr, Prepared, describe
 from watersmeet.model.pair_windows import PairWindow, Reach, reach_of
@@ -76,6 +77,7 @@ class Query:
     prepared: tuple[Prepared, ...] = ()  # columns that rows get when they enter, for predicates and the select list
     group_by: GroupBy | None = None
     pair_windows: tuple[QueryWindow, ...] = ()
+    grouped_at: Span | None = field(default=None, compare=False)  # in the text, what says that results are grouped
 
     @property
     def joined(self) -> tuple[Expr, ...]:

@@ -20,6 +20,10 @@ JOIN = (
     f"SELECT A.k, COUNT(*) AS n, SUM(A.v + B.v) AS total FROM A [RANGE {WINDOW} MICROSECONDS "
     f"SLIDE {SLIDE} MICROSECONDS], B [RANGE {SLIDE} MICROSECONDS] WHERE A.k = B.k GROUP BY A.k"
 )
+ROUTED = (
+    f"SELECT A.k, COUNT(*) AS n FROM A [RANGE {WINDOW} MICROSECONDS SLIDE {SLIDE} MICROSECONDS], "
+    f"B [RANGE {SLIDE} MICROSECONDS], C [RANGE {SLIDE} MICROSECONDS] WHERE A.k = B.k AND B.v = C.v GROUP BY A.k"
+)
 BUDGET = 15_000
 
 
@@ -38,7 +42,7 @@ def batches(count: int, rows: int, shift: int) -> list[pa.RecordBatch]:
 
 
 def run(text: str, count: int, **options: Any) -> tuple[Counter[tuple[Any, ...]], list[Mapping[str, Any]]]:
-    streams = {"A": batches(count, 60, 1)} | ({"B": batches(count, 20, 5)} if " B " in text else {})
+    streams = {"A": batches(count, 60, 1)} | {name: batches(count, 20, 5) for name in "BC" if f" {name} " in text}
     events: list[Mapping[str, Any]] = []
     table = wm.sql(text, **streams).run(report=events.append, **options)
     rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
@@ -79,3 +83,13 @@ def test_running_totals_stay_in_memory() -> None:
     assert found == answer
     assert not spills(events, "SpillAggregates")
     assert "G1 cannot be spilled" in str([event["decisions"] for event in events])
+
+
+def test_that_joins_below_cannot_be_spilled_is_said_once() -> None:
+    """What is kept for boundaries goes cold with every batch, which is no news of the joins."""
+    answer, _ = run(ROUTED, 20, plan="mjoin")
+    found, events = run(ROUTED, 20, plan="mjoin", memory=2_000)
+    assert found == answer
+    assert answer.total() > 100
+    assert spills(events, "SpillAggregates") > 10
+    assert spills(events, "CannotSpill") == 1

@@ -58,7 +58,7 @@ class SpillOverBudget:
         decision = find_spill_policy(self.choice)(memory or outlook.memory, wanted)
         if decision.groups:
             yield replace(decision, reason=f"{self.choice}: {decision.reason}")
-        elif (outlook.last_decision or {}).get("decision") != CannotSpill.__name__:  # said once, until there is news
+        elif not _is_said(outlook):
             kept = ", ".join(outlook.unspillable)
             why = f"; {kept} cannot be spilled" if kept else ""
             yield CannotSpill(f"{self.choice}: {decision.reason}{why}")
@@ -82,3 +82,9 @@ class SpillOverBudget:
                 decision = find_spill_policy(self.choice)(replace(outlook.memory, groups=groups), wanted)
                 if decision.groups:
                     yield replace(decision, reason=f"{self.choice}, of slot {slot}: {decision.reason}")
+
+
+def _is_said(outlook: Outlook) -> bool:
+    """Whether it was the last news that nothing can be spilled. Aggregates may go cold in every batch, and are none."""
+    kinds = (entry.get("decision") for entry in reversed(outlook.decisions))
+    return next((kind for kind in kinds if kind != SpillAggregates.__name__), None) == CannotSpill.__name__
