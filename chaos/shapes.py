@@ -54,6 +54,11 @@ class Shape:
         return tuple(self.columns)
 
     @property
+    def outputs(self) -> tuple[str, ...]:
+        """The columns of results."""
+        return (*(name.lower() for name in self.streams), *(["n", "window_end"] if self.grouped else []))
+
+    @property
     def query(self) -> str:
         slide = f" SLIDE {self.width} MICROSECONDS" if self.grouped else ""
         window = f" [RANGE {self.width} MICROSECONDS{slide}]" if self.windowed and not self.by_pairs else ""

@@ -84,7 +84,8 @@ def open_query(session: Any, home: Path) -> tuple[Any, dict[str, str]]:
         frames[name] = reader.parquet(str(home / stream["path"]))
     query = wm.sql(job["query"], lateness={name: s["lateness"] for name, s in job["streams"].items()}, **frames)
     asked = {name: str(value) for name, value in job["run"].items() if name in ("memory", "slots", "groups")}
-    asked |= {name: str(value) for name, value in job["adapt"].items() if name in ("plan", "spill", "merge")}
+    asked |= {name: str(value) for name, value in job["adapt"].items() if name in ("plan", "spill", "merge", "ring")}
+    asked |= {"atEnd": job["run"]["at_end"]} if "at_end" in job["run"] else {}
     return query, asked | {"checkpointLocation": str(home / "ck")}
 
 

@@ -58,7 +58,7 @@ class SparkWorld(Ground):
     ) -> None:
         run = home / "run"
         run.mkdir(parents=True)
-        results = CallShelf(run, [name.lower() for name in shape.streams]) if function else None
+        results = CallShelf(run, shape.outputs) if function else None
         super().__init__(shape, run, inputs, Places.on_disk(run), results)
         self.master = master
         self.executors = executors
