@@ -101,6 +101,9 @@ def sql(
         selectivity=selectivity,
         repeats=repeats,
     )
+    for name in functions or {}:
+        if not isinstance(name, str):
+            raise JobError(f"functions has the name {name!r}, which is no text", hint="Names are what the query calls.")
     given = _all_streams(streams or {}, named)
     statistics = Statistics(rates or {}, selectivity or {}, repeats=repeats or {})
     times = _of_each("time", time, given)

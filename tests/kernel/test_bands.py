@@ -190,6 +190,37 @@ def test_nan_that_comes_of_numbers_is_proposed(text: str) -> None:
         assert wanted <= set(proposed([band], left, right)), describe(band.value)
 
 
+SEVERAL = [
+    "B.f BETWEEN A.f - 0.1 AND A.f + 0.2",
+    "B.i <= A.i AND ABS(B.i - A.s) <= 2**53",
+    "B.d > A.e - 1 AND A.d >= B.d AND B.f <= A.f",
+    "B.n BETWEEN A.n - INTERVAL 1 DAY AND A.n AND B.n <= A.t",
+    "B.f < A.f AND B.f > A.g",
+    "-(B.f) < A.f AND B.f + A.g <= 3",
+]
+
+
+@pytest.mark.parametrize("text", SEVERAL)
+def test_what_satisfies_several_predicates_is_proposed_once(text: str) -> None:
+    query = bind(f"SELECT A.i FROM A, B WHERE {text.replace('2**53', str(2**53))}", STREAMS)
+    left, right = nasty("A"), nasty("B")
+    wanted = set.intersection(*(satisfying(expr, left, right) for expr in query.predicates))
+    found = proposed([band for expr in query.predicates for band in find_bands(expr, "B")], left, right)
+    assert len(found) == len(set(found))
+    assert wanted <= set(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["B.i BETWEEN A.i - 1 AND A.i + 1", "A.i BETWEEN B.i - 1 AND B.i + 1", "2 * B.i < A.i * 2 + 3 AND A.i - 1 <= B.i"],
+)
+def test_bounds_on_both_sides_leave_what_is_between_them(text: str) -> None:
+    query = bind(f"SELECT A.i FROM A, B WHERE {text}", STREAMS)
+    bands = [band for expr in query.predicates for band in find_bands(expr, "B")]
+    numbers = {"i": [10 * n for n in range(100)]}
+    assert proposed(bands, rows("A", numbers), rows("B", numbers)) == [(n, n) for n in range(100)]
+
+
 NUMBERS = st.one_of(
     st.sampled_from([*FLOATS, math.nan, math.inf, -math.inf, 2.0**53, 2.0**63]),
     st.floats(-20, 20),

@@ -71,6 +71,7 @@ def test_a_declared_predicate_is_a_function_too() -> None:
         ({"prepared_type": HISTOGRAM}, 'predicate "similar" has prepared_type without prepare'),
         ({"prepare": "histogram"}, 'prepare of predicate "similar" is not understood'),
         ({"prepare": histogram, "prepared_type": [HISTOGRAM]}, 'prepare of predicate "similar" is not understood'),
+        ({"prepare": 3}, 'prepare of predicate "similar" is not understood'),
         ({"prepare": [histogram, 3]}, 'prepare of predicate "similar" is not understood'),
         ({"prepare": {"c": histogram}}, 'predicate "similar" has no parameter "c"'),
         ({"prepare": histogram, "prepared_type": "IMAGE"}, 'prepared_type of predicate "similar" is unknown: "IMAGE"'),
@@ -84,6 +85,16 @@ def test_what_cannot_be_declared(settings: dict[str, Any], primary: str) -> None
     with pytest.raises(JobError) as caught:
         wm.predicate(similar, **settings)
     assert caught.value.primary == primary
+
+
+def test_a_function_whose_parameters_have_no_names_takes_no_dict() -> None:
+    with pytest.raises(JobError, match='the parameters of predicate "max" have no names'):
+        wm.predicate(max, prepare={"a": histogram})
+
+
+def test_the_names_of_functions_are_text() -> None:
+    with pytest.raises(JobError, match="functions has the name 5, which is no text"):
+        wm.sql("SELECT A.x FROM A, B WHERE A.x < B.x", functions={5: similar})  # type: ignore[dict-item]
 
 
 def test_only_functions_are_predicates() -> None:

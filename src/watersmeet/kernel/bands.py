@@ -3,8 +3,10 @@
 `B.x < A.x`, `ABS(A.x - B.x) < 3`, `B.ts BETWEEN A.ts - INTERVAL 1 SECOND AND A.ts` and, for B visited by A, even
 `(A.x - B.x) * (A.x - B.x) + (A.y - B.y) * (A.y - B.y) < 9` say of each row of A that only a stretch of B, in the order
 of x, can satisfy them. A *band* is one such reading of a predicate: the path from its comparison down to the largest
-part that reads the rows met alone. To find the stretch, what the comparison allows is carried down that path, each
-operation undone in turn; whatever else stands on the path reads the visiting row alone and is computed as ever.
+part that reads the rows met alone, less sums and products with constants, so that bands of one value are known as such
+(`A.x - 1 <= B.x` and `B.x <= A.x + 1`, for A visited by B). To find the stretch, what the comparison allows is carried
+down that path, each operation undone in turn; whatever else stands on the path reads the visiting row alone and is
+computed as ever.
 
 Invariant: a pair that satisfies the predicate has its value within the bounds. The opposite is not promised, since who
 uses bands checks the predicate all the same. So bounds are in 64-bit floating point, whatever the types, and each step
@@ -220,11 +222,24 @@ def _paths(expr: Expr, met: frozenset[str]) -> Iterator[tuple[tuple[Step, ...], 
         return
     if read <= met:
         if _is_ordered(expr.type):
-            yield (), expr
+            yield _without_constants(expr, met)
         return
     for steps, inner in _first_steps(expr, met):
         for rest, value in _paths(inner, met):
             yield (*steps, *rest), value
+
+
+def _without_constants(expr: Expr, met: frozenset[str]) -> tuple[tuple[Step, ...], Expr]:
+    """What is left of a value without sums and products with constants: `x - 1` and `x + 1` have one order."""
+    for steps, inner in _first_steps(expr, met):
+        if (
+            aliases_of(inner)
+            and _is_ordered(inner.type)
+            and all(isinstance(step, Plus | Minus | Negated | Times) for step in steps)
+        ):
+            rest, value = _without_constants(inner, met)
+            return (*steps, *rest), value
+    return (), expr
 
 
 def _first_steps(expr: Expr, met: frozenset[str]) -> Iterator[tuple[tuple[Step, ...], Expr]]:

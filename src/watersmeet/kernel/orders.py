@@ -1,7 +1,9 @@
 """Rows that are met, put in an order in which each visiting row meets one stretch of them.
 
-There is an order for event time, where windows limit who meets whom, and one for each band (`bands.py`). Of these the
-one is used that leaves the fewest candidates, by a sample; none, where it would save less than it costs to sort.
+There is an order for event time, where windows limit who meets whom, and one for each value of which there are bands
+(`bands.py`): those of one value have one order, and a row meets the stretch that all of them leave, as of the two that
+`B.x BETWEEN A.x - 1 AND A.x + 1` is. Of these orders the one is used that leaves the fewest candidates, by a sample;
+none, where it would save less than it costs to sort.
 
 Invariant: every pair that is in time and satisfies all bands is proposed, once. Rows whose value has no order (NaN,
 infinities) stand apart, behind the others, and are proposed to everybody; those with NULL to nobody.
@@ -19,6 +21,7 @@ from watersmeet.kernel.combine import Bench, Partial
 from watersmeet.kernel.indexed import BoolArray
 from watersmeet.kernel.rows import Int64Array
 from watersmeet.kernel.window import LONG_AGO, Lifetimes
+from watersmeet.model.expressions import Expr
 from watersmeet.plan.physical import State
 
 # Candidates that take as long as to sort a row does: with m visiting rows, an order pays where it spares each of the
@@ -123,19 +126,18 @@ class Visitors:
 
     bench: Bench
     start: Partial
-    ranges: dict[Band | None, Range | None] = field(default_factory=dict)
+    ranges: dict[tuple[Band, ...], Range | None] = field(default_factory=dict)
 
-    def reach(self, band: Band) -> Range | None:
-        """In the order of a band, how far rows reach; None where that cannot be told."""
-        if band not in self.ranges:
-            bounds = band.bounds(self.bench.rows)
-            if bounds is None:
-                self.ranges[band] = None
-            else:
-                own = self.start.rows[0]
-                low, high = bounds.low[own], bounds.high[own]
-                self.ranges[band] = Range(low, high, low == np.inf)
-        return self.ranges[band]
+    def reach(self, bands: tuple[Band, ...]) -> Range | None:
+        """In the order of the value of some bands, how far rows reach by all of them; None where no band tells."""
+        if bands not in self.ranges:
+            found = [bounds for band in bands if (bounds := band.bounds(self.bench.rows)) is not None]
+            own = self.start.rows[0]
+            if found:
+                low = np.max([bounds.low for bounds in found], axis=0)[own]
+                high = np.min([bounds.high for bounds in found], axis=0)[own]
+            self.ranges[bands] = Range(low, high, low == np.inf) if found else None
+        return self.ranges[bands]
 
 
 @dataclass
@@ -172,10 +174,10 @@ def propose(visitors: Visitors, met: Met, bands: Sequence[Band], all_in_time: bo
     life, other = visitors.start.lifetimes, met.bench.lifetimes
     if not all_in_time and life is not None and other is not None:
         ways.append((None, Values(other.newest), _in_time(life, met.state)))
-    for band in bands:
-        values, reach = met.by(band), visitors.reach(band)
+    for same in _by_value(bands):
+        values, reach = met.by(same[0]), visitors.reach(same)
         if values is not None and reach is not None:
-            ways.append((band, values, reach))
+            ways.append((same[0], values, reach))
     shares = [values.share(reach) for _, values, reach in ways]
     spared = count * (1 - min(shares, default=1.0))
     if not ways or spared <= SORT_CANDIDATES:
@@ -185,6 +187,14 @@ def propose(visitors: Visitors, met: Met, bands: Sequence[Band], all_in_time: bo
     # Rows of one input are in time where they are in the stretch, no more and no less.
     in_time = all_in_time or (chosen is None and len(met.state.time_fields) == 1)
     return Proposal(met.order(chosen, numbers).between(to), in_time)
+
+
+def _by_value(bands: Sequence[Band]) -> list[tuple[Band, ...]]:
+    """The bands of each value, in the order of the first ones."""
+    found: dict[Expr, list[Band]] = {}
+    for band in bands:
+        found.setdefault(band.value, []).append(band)
+    return [tuple(same) for same in found.values()]
 
 
 def _in_time(life: Lifetimes, state: State) -> Range:

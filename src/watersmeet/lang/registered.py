@@ -129,7 +129,7 @@ def _preparations(
         names = _parameters(function, [*prepare, *(kinds if isinstance(kinds, Mapping) else ())])
         prepare = [prepare.get(name) for name in names]
         kinds = [kinds.get(name) for name in names] if isinstance(kinds, Mapping) else kinds
-    if isinstance(kinds, Mapping):
+    if isinstance(kinds, Mapping) or not isinstance(prepare, Sequence):
         raise _other_form(function)
     each = [kinds] * len(prepare) if kinds is None or isinstance(kinds, pa.DataType | str) else list(kinds)
     if len(each) != len(prepare) or not all(entry is None or callable(entry) for entry in prepare):
@@ -149,7 +149,13 @@ def _other_form(function: Function) -> JobError:
 
 
 def _parameters(function: Function, wanted: Sequence[str]) -> list[str]:
-    names = list(inspect.signature(function).parameters)
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # as of some that are written in C
+        raise JobError(
+            f'the parameters of predicate "{function_name(function)}" have no names',
+            hint="Give prepare as a list, with a function or None for each argument.",
+        ) from None
     for name in wanted:
         if name not in names:
             raise JobError(
