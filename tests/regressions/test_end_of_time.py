@@ -42,3 +42,10 @@ def test_a_window_wider_than_64_bits_is_no_limit() -> None:
         B=batches([FIRST], [LAST]),
     )
     assert sorted(query.run().column("a").to_pylist()) == [FIRST, FIRST, 0, 0]
+
+
+def test_a_row_of_the_first_microsecond_counts_at_its_boundaries() -> None:
+    # Was: rounded up by way of its negative, which it has none, it was of no boundary.
+    query = wm.sql("SELECT COUNT(*) AS n FROM A [RANGE 4 SECONDS SLIDE 2 SECONDS]", A=batches([FIRST], [0]))
+    found = query.run().sort_by("window_end").column("window_end").to_pylist()
+    assert found == [FIRST + 775_808, FIRST + 2_775_808, 0, 2_000_000]
