@@ -67,3 +67,10 @@ def test_rows_of_the_last_microsecond_are_where_they_are_looked_for(ring: str) -
         B=batches([LAST], [LAST], []),
     )
     assert query.run(ring=ring, slots=4, groups=64).num_rows == 4
+
+
+def test_a_row_of_the_first_microsecond_counts_at_its_boundaries() -> None:
+    # Was: rounded up by way of its negative, which it has none, it was of no boundary.
+    query = wm.sql("SELECT COUNT(*) AS n FROM A [RANGE 4 SECONDS SLIDE 2 SECONDS]", A=batches([FIRST], [0]))
+    found = query.run().sort_by("window_end").column("window_end").to_pylist()
+    assert found == [FIRST + 775_808, FIRST + 2_775_808, 0, 2_000_000]

@@ -83,7 +83,7 @@ def runs_of(rows: pa.RecordBatch, panes: Panes) -> tuple[Int64Array, Int64Array,
     None: all do.
     """
     life, slide = lifetimes_by(rows, panes.times, panes.windows), panes.slide_us
-    steps = -(-life.newest // slide)
+    steps = life.newest // slide + (life.newest % slide != 0)  # rounded up; the first of all times has no negative
     reached = steps <= NEVER // slide  # beyond, a boundary is no time any more
     first = np.where(reached, steps, 0) * slide
     last = (life.expiry - 1) // slide * slide

@@ -96,7 +96,9 @@ def _of_groups(former: Query, new: Query) -> list[str]:
         ([describe(expr) for expr in each.groups], [_partial(part) for part in each.partials], each.slide_us)
         for each in (former.group_by, new.group_by)
     ]
-    if kept[0] != kept[1]:
+    if kept[0] != kept[1] and _sorted(kept[0]) == _sorted(kept[1]):
+        found.append("The groups and what is computed of them are the same in another order than they are kept in.")
+    elif kept[0] != kept[1]:
         found.append("The groups are others, or what is computed of them is, or how often they are emitted.")
     if _joined(former) != _joined(new):
         found.append("The groups have rows in them that the other query would not join.")
@@ -121,6 +123,11 @@ def _meaning(query: Query, expr: Expr) -> object:
         for place, entry in enumerate(aggregates)
         if aggregate_column(place, entry) in read
     ]
+
+
+def _sorted(kept: tuple[list[str], list[tuple[str, str]], int | None]) -> tuple[object, ...]:
+    groups, partials, slide_us = kept
+    return sorted(groups), sorted(partials), slide_us
 
 
 def _partial(part: Partial) -> tuple[str, str]:
