@@ -199,7 +199,7 @@ class Migrator:
         """Take the first step to what is headed for."""
         driver, (plan, parts) = self._driver, self._heading
         former = " and ".join(part.former.tree for part in parts)
-        told = {**to_json(change), "by": road.name, "from": former, "plan": plan.tree}
+        told = {**to_json(change), "asked": change.plan, "by": road.name, "from": former, "plan": plan.tree}
         track = replace(
             track,
             role=WARMS_UP,

@@ -24,7 +24,7 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec, going_on, spec_of, tree_for, way_of
-from watersmeet.plan.tree import choose_tree, still_weighed
+from watersmeet.plan.tree import still_weighed
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
     first_manifest,
@@ -235,8 +235,7 @@ def refuse_steps(
     """
     asked, before = asked_plan(query, settings.plan, manifest), manifest.placement
     if asked is not None:  # it has that plan by the next batch
-        ring = going_on(settings.plan.ring, manifest.answering.spec)
-        spec = _carrying(spec_of(query, choose_tree(query, asked), ring=ring), manifest)
+        spec, _ = _spec_as_known(query, settings, manifest, asked)
         track = replace(manifest.answering, spec=spec, since_batch=manifest.last_batch + 1)
         manifest = replace(manifest, tracks=(track,))
     placed = _placed(query, manifest, settings)
@@ -307,13 +306,20 @@ def plan_ahead(
         asked = asked_plan(query, settings.plan, manifest)
         if asked is None:
             return recorded_spec(query, settings.plan, manifest, note)
-        known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
-        ring = going_on(settings.plan.ring, manifest.answering.spec)
-        changed = replace(settings.plan, plan=asked, statistics=known, ring=ring)
-        spec, chosen = choose_spec(query, changed, settings.memory.watched, note)
-        spec = _carrying(spec, manifest)
-        return spec, replace(chosen, tree=spec.tree)
+        return _spec_as_known(query, settings, manifest, asked, note)
     return choose_spec(query, settings.plan, settings.memory.watched, note)
+
+
+def _spec_as_known(
+    query: Query, settings: RunSettings, manifest: Manifest, plan: str, note: Callable[[str], None] = silent_note
+) -> tuple[PlanSpec, ChosenPlan]:
+    """The spec of a plan that a run goes over to, by all that is known: as the run itself will make it."""
+    known = replace(settings.plan.statistics or Statistics(), measured=manifest.measured)
+    ring = going_on(settings.plan.ring, manifest.answering.spec)
+    changed = replace(settings.plan, plan=plan, statistics=known, ring=ring)
+    spec, chosen = choose_spec(query, changed, settings.memory.watched, note)
+    spec = _carrying(spec, manifest)
+    return spec, replace(chosen, tree=spec.tree)
 
 
 def _carrying(spec: PlanSpec, manifest: Manifest) -> PlanSpec:
@@ -391,9 +397,7 @@ def _plan_of_changed(query: Query, settings: PlanSettings, manifest: Manifest) -
 def spec_of_changed(former: Query, query: Query, settings: RunSettings, manifest: Manifest) -> PlanSpec:
     """The plan of a query that was changed, once it is known that the state holds all that it needs."""
     _refuse_budget(query, settings, manifest)
-    ring = going_on(settings.plan.ring, manifest.answering.spec)
-    tree = choose_tree(query, _plan_of_changed(query, settings.plan, manifest))
-    spec = _carrying(spec_of(query, tree, ring=ring), manifest)
+    spec, _ = _spec_as_known(query, settings, manifest, _plan_of_changed(query, settings.plan, manifest))
     new = lay_out_spec(query, spec)
     missing = missing_columns(plan_of(former, manifest), new)
     if missing and manifest.segments:

@@ -252,17 +252,20 @@ def _is_narrow(named: LabelledGroup, step: ForcedStep, outlook: Outlook) -> bool
 def is_changed(step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a change of the plan was made, or tried in vain: it is tried once.
 
-    Not whether there was another before the same batch: at the start of a run, or by hand.
+    Not whether there was another before the same batch: at the start of a run, or by hand; nor one that the step asked
+    for when the run was started before, and does not ask for now.
     """
     kinds = (BeginMigration.__name__, ChangePlan.__name__, MigrationAbandoned.__name__)
     within = None if step.groups is None else [list(groups) for groups in step.groups]
-    return any(
-        entry["decision"] in kinds
+    made = [
+        entry
+        for entry in decisions
+        if entry["decision"] in kinds
         and entry.get("before_batch") == step.at_batch
         and entry.get("within") == within
         and entry["reason"].startswith(FORCED)
-        for entry in decisions
-    )
+    ]
+    return bool(made) and made[-1].get("asked", step.plan) == step.plan
 
 
 def is_cut(operator: OperatorName, group: int, step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
