@@ -41,13 +41,22 @@ class Cost:
         return f"CPU {self.cpu:.4g}, memory {self.memory:.4g}"
 
 
+def cores_text(cores: float) -> str:
+    """To three digits, and to a whole one where there are more before the point.
+
+    >>> cores_text(0.01254), cores_text(0.0000512), cores_text(2046.3)
+    ('0.0125', '5.12e-05', '2,046')
+    """
+    return f"{cores:,.0f}" if cores >= 1000 else f"{cores:.3g}"
+
+
 def price_text(cores: float, memory_bytes: float) -> str:
     """What a plan costs, for a reader.
 
     >>> price_text(0.0125, 3_400_000)
     'CPU 0.0125 cores, memory 3.2 MB'
     """
-    return f"CPU {cores:.3g} cores, memory {bytes_text(memory_bytes)}"
+    return f"CPU {cores_text(cores)} cores, memory {bytes_text(memory_bytes)}"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from watersmeet.adapt.settings import ReplanSettings
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.routing import Groups, count_groups, groups_text, intersect_ranges, union_ranges
 from watersmeet.model.statistics import FADE, Measured
+from watersmeet.optimize.cost import cores_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.layout.shapes import common_key
 
@@ -76,8 +77,8 @@ class ReplanBySlot:
         if saved * life < price:
             return
         reason = (
-            f"by what slot {slot} has measured, groups {groups_text(within)} cost {standing:.3g} cores, and "
-            f"{best.tree} would cost {cpu:.3g}; that saves {saved * life:.3g} s until the next look, "
+            f"by what slot {slot} has measured, groups {groups_text(within)} cost {cores_text(standing)} cores, and "
+            f"{best.tree} would cost {cores_text(cpu)}; that saves {saved * life:.3g} s until the next look, "
             f"and takes {price:.3g} s"
         )
         yield ChangePlan(str(best.tree), AUTO, outlook.next_batch, reason, within=within)

@@ -37,7 +37,7 @@ from watersmeet.adapt.policies.replan.looks import Look
 from watersmeet.adapt.policies.replan.triggers import TRIGGERS, Signs
 from watersmeet.adapt.settings import ReplanSettings
 from watersmeet.model.statistics import FADE
-from watersmeet.optimize.cost import price_text
+from watersmeet.optimize.cost import cores_text, price_text
 from watersmeet.optimize.reconsider import EFFORT_SECONDS, Comparison, guess_seconds
 
 LEAST = 0.1
@@ -170,8 +170,8 @@ class ReplanWorthwhile:
             )
         else:
             reason = (
-                f"{why}: it costs {standing:.3g} cores, and {found.best.tree}{word} would cost "
-                f"{found.best.cost.cpu:.3g}; that saves {saved * life:.3g} s in the {life:.3g} s expected, "
+                f"{why}: it costs {cores_text(standing)} cores, and {found.best.tree}{word} would cost "
+                f"{cores_text(found.best.cost.cpu)}; that saves {saved * life:.3g} s in the {life:.3g} s expected, "
                 f"and takes {price:.3g} s to change"
             )
         return ChangePlan(str(found.best.tree), self.settings.by, now.batch, reason, figures, answer.by)
