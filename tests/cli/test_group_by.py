@@ -121,6 +121,8 @@ def test_running_totals(tmp_path: Path) -> None:
     assert refused.code == 2
     assert 'groups without windows need output mode "update"' in refused.stderr
     assert 'mode = "update" in [sink]' in refused.stderr
+    code, _, told = job.call("explain", "job.toml")
+    assert (code, told) == (2, refused.stderr), "it says beforehand what a run would say"
     job.finish('sink.mode="update"')
     files = sorted((tmp_path / "out").glob("*.parquet"), key=lambda path: stamp_of(path.name).delivery)
     rows = [tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist()]

@@ -16,6 +16,7 @@ from watersmeet.lang.binder import bind
 from watersmeet.optimize.flows import estimate_source, flows
 from watersmeet.optimize.query_graph import graph_of
 from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.runtime.foreseeing import Foreseen, foresee
 from watersmeet.runtime.opening import placement_ahead, plan_ahead, settings_of, with_shapes
 from watersmeet.state.folders import CheckpointFolders
@@ -50,6 +51,7 @@ def add_parser(subparsers: SubParsers) -> None:
 def explain(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
     query = bind(job.query, job.streams())
+    check_output_mode(query, job.sink.mode, IN_JOB_FILE)
     if args.against is not None:
         return _explain_against(args, foresee(query, settings_of(job), CheckpointFolders(args.against)))
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint)

@@ -104,7 +104,7 @@ class WatersmeetParser(SparkParser):
                 raise self._window_error(
                     f"the rows of a window are a whole number from 1 to {MOST_ROWS:,}",
                     span,
-                    detail=f"They are {''.join(rest)}." if rest else "There is no number.",
+                    detail=f"They are {' '.join(rest).replace('- ', '-')}." if rest else "There is no number.",
                     hint="For example [ROWS 100].",
                 )
             case ["RANGE", number, _] if _is_number(number):

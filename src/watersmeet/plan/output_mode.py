@@ -11,6 +11,7 @@ from watersmeet.errors import JobError, OutputModeError, did_you_mean
 from watersmeet.plan.query import Query
 
 APPEND, UPDATE = "append", "update"
+IN_JOB_FILE = 'mode = "update" in [sink]'
 OUTPUT_MODES = (APPEND, UPDATE)
 
 

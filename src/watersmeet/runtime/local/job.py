@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from watersmeet.config import WAIT, Job
 from watersmeet.lang.binder import bind
-from watersmeet.plan.output_mode import check_output_mode
+from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import Checkpoint, refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
@@ -34,7 +34,7 @@ def run_job(
     With `drain`, a run that is stopped emits what it owes first.
     """
     query = bind(job.query, job.streams())
-    check_output_mode(query, job.sink.mode, 'mode = "update" in [sink]')
+    check_output_mode(query, job.sink.mode, IN_JOB_FILE)
     sources = _open_sources(job, query)  # a mistake shows before anything is made
     durable = job.run.checkpoint is not None and job.run.durability == POWER_LOSS
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint, job.run.cache, durable)

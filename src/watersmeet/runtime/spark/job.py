@@ -25,7 +25,7 @@ from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
 from watersmeet.errors import JobError, cause
 from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
-from watersmeet.plan.output_mode import check_output_mode
+from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
 from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns, probe_files
@@ -69,7 +69,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     With `drain`, a run that is stopped emits what it owes first.
     """
     query = bind(job.query, job.streams())
-    check_output_mode(query, job.sink.mode, 'mode = "update" in [sink]')
+    check_output_mode(query, job.sink.mode, IN_JOB_FILE)
     assert job.run.checkpoint is not None, "the job file was checked"
     folders = CheckpointFolders(job.run.checkpoint)
     with suppress(OlderFormatError):  # it is brought up to date when it is opened
