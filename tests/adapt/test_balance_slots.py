@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -119,6 +120,34 @@ def test_a_review_leaves_when_it_was() -> None:
     effects = effects_of(settle([ReviewMoves("", {})]), PLAN, manifest, Ledgers(PLAN), learned)
     (learn,) = [update.learned for update in effects.updates if hasattr(update, "learned")]
     assert learn.moved == {"batch": 3, "at_us": 7.0}
+
+
+@pytest.mark.parametrize(
+    "after, gaps",
+    [
+        (10.0, [10, 20, 40, 40, 40]),
+        (5.0, [5, 5, 5, 5, 5]),
+        (7.4, [5, 5, 5, 5, 5]),
+    ],
+    ids=["in vain, it waits longer and longer, up to a bound", "as expected", "more than half of it"],
+)
+def test_how_long_it_waits_after_moves(after: float, gaps: list[int]) -> None:
+    """A group is to move at every look. It should take the longest slot from 10 s to 5 s, and it is `after`."""
+    move = MoveGroups(((J1, 0, 1),), 0, "x", {"seconds": 10.0, "seconds_expected": 5.0})
+    figures = (SlotFigures(seconds=after, cpu_seconds=after), SlotFigures())
+    by_time = BalanceSlots.of(MemorySettings(balance=BalanceSettings("time")))
+    learned, moved, reviews = Learned(slots=figures), list[int](), list[ReviewMoves]()
+    for batch in range(5, 200):
+        case = replace(asked(*LEVEL, after_batch=batch - 1), learned=learned)
+        stub = (("time", lambda view, threshold, batch=batch: replace(move, before_batch=batch)),)
+        with mock.patch("watersmeet.adapt.policies.balance_slots.BALANCE_POLICIES", stub):
+            decided = case.propose(by_time)
+        reviews += [entry for entry in decided if isinstance(entry, ReviewMoves)]
+        moved += [batch for entry in decided if isinstance(entry, MoveGroups)]
+        effects = effects_of(settle(decided), PLAN, case.manifest, Ledgers(PLAN), learned)
+        learned = next((update.learned for update in effects.updates if hasattr(update, "learned")), learned)
+    assert [later - sooner for sooner, later in itertools.pairwise(moved)][:5] == gaps
+    assert reviews[0].figures["in_vain"] == (gaps[0] > 5)
 
 
 def test_what_is_pushed_out_goes_with_all_operators_and_is_counted() -> None:

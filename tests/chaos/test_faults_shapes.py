@@ -107,7 +107,8 @@ def test_groups_change_their_shapes(tmp_path: Path) -> None:
 )
 def test_killed_at_a_point_of_a_change(point: str, tmp_path: Path) -> None:
     job = write_job(tmp_path)
-    for nth in (1, 1, 2):
+    # The track that advances has no more than three steps, of which the first two runs take one each.
+    for nth in (1, 1, 1 if point == "after-advance" else 2):
         kill(job, f"{point}:{nth}")
     job.finish()
     assert len(changes(versions(job)[-1].decisions)) == 4, "each was made once"

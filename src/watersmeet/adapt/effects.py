@@ -50,6 +50,7 @@ from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.segment_table import next_generation
 from watersmeet.state.updates import CloseGroups, CoolGroups, Learn, RecordDecision, SetLibrary, SetPlacement, Update
 
+IN_VAIN = "in_vain"
 _PLACES = (MoveGroups, SpreadGroup, DrawTogether, ResizeRing)
 _PLACING = (*_PLACES, ReviewMoves, Rescale, ReviewRescale, ReviewRing)
 
@@ -171,12 +172,14 @@ def effects_of(
                 learned = replace(learned, ring=_reviewed(figures, decision.no_use))
             case MoveGroups(moves, batch):
                 placement = move(moves, plan, placement)
-                learned = replace(learned, moved={"batch": batch, **decision.figures})
+                learned = replace(learned, moved={"batch": batch, **in_vain(learned), **decision.figures})
             case SpreadGroup() | DrawTogether():
                 placement = spread(decision, plan, placement)
-                learned = replace(learned, moved={"batch": decision.before_batch, **decision.figures})
-            case ReviewMoves():
-                learned = replace(learned, moved=_kept_of_move(learned))
+                moved = {"batch": decision.before_batch, **in_vain(learned), **decision.figures}
+                learned = replace(learned, moved=moved)
+            case ReviewMoves(figures=figures):
+                vain = {name: value for name, value in figures.items() if name == IN_VAIN and value}
+                learned = replace(learned, moved={**(_kept_of_move(learned) or {}), **vain} or None)
             case CountPushed(bytes):
                 learned = replace(learned, pushed_bytes=bytes)
             case CutGroup():
@@ -256,6 +259,11 @@ def _resized(learned: Learned, decision: ResizeRing) -> Learned:
     told = {"batch": decision.before_batch, "from_slots": decision.from_slots, "slots": decision.slots}
     ring = {**(kept.ring or {}), **told, **decision.figures}
     return replace(kept, ring=ring, moved={**(kept.moved or {}), "batch": decision.before_batch})
+
+
+def in_vain(learned: Learned) -> dict[str, Any]:
+    """How many moves in a row have not brought what was expected of them, if any."""
+    return {name: value for name, value in (learned.moved or {}).items() if name == IN_VAIN}
 
 
 def _kept_of_move(learned: Learned) -> dict[str, Any] | None:

@@ -1,6 +1,9 @@
 """Asks a policy of `balance/` what is to go where: before every so many batches, and not soon after a change.
 
-At the first look after a move it says what came of it, compared with what was expected. A look at all groups takes some
+At the first look after a move it says what came of it, compared with what was expected. Moves by seconds that do not
+bring half of that are in vain: what slots take is not of their groups then, but of merges, or the load goes elsewhere
+sooner than it is seen. After each one in a row it waits twice as long for the next, up to a bound; cuts and spreads do
+not wait. A look at all groups takes some
 milliseconds for hundreds of them, so that there is none before most batches, nor where policies that level memory need
 none: what slots hold says whether they are out of balance, and takes a tenth of that.
 
@@ -27,6 +30,7 @@ from watersmeet.adapt.decisions import (
     SpillGroups,
     SpreadGroup,
 )
+from watersmeet.adapt.effects import IN_VAIN, in_vain
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES, TIME
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot, SpreadWanted
@@ -45,6 +49,7 @@ ABOUT_ONE = 1.5  # keys, which are estimated where several files have rows
 # Cuts for each group that a user has set. Nothing unites what was cut while a run goes on, and each group has its cost:
 # where hot keys wander there would be more of them without end. After that hot groups are spread, which ends by itself.
 MOST_CUTS = 0.5
+MOST_WAITS = 3  # times that the wait for the next move is doubled
 ONE_KEY = 0.9  # a group with so much of what cuts have parted it from is not worth another cut: it is one key's
 # What policies that level memory, and do nothing else, go by.
 LEVELS_MEMORY: Mapping[str, Callable[[BalanceView], Load]] = {
@@ -82,7 +87,10 @@ class BalanceSlots:
             return
         name, threshold = self.settings.policy, self.settings.threshold
         at_a_glance = self.view(outlook, ())
-        yield from _review(outlook, at_a_glance)
+        vain = in_vain(outlook.learned)
+        for review in _review(outlook, at_a_glance):
+            yield review
+            vain = {name: int(value) for name, value in review.figures.items() if name == IN_VAIN}
         if name in LEVELS_MEMORY and not out_of_balance(at_a_glance, threshold, LEVELS_MEMORY[name](at_a_glance)):
             return
         held = _pieces(outlook)
@@ -93,6 +101,8 @@ class BalanceSlots:
             yield from _cut(decision, outlook)
         elif isinstance(decision, SpreadWanted):
             yield _spread(decision, outlook, name)
+        elif isinstance(decision, MoveGroups) and self._waits(outlook, vain.get(IN_VAIN, 0)):
+            return
         elif isinstance(decision, (MoveGroups, DrawTogether)):
             at = {"at_us": float(outlook.now_us)} if self.settings.span else {}
             yield replace(decision, reason=f"{name}: {decision.reason}", figures={**decision.figures, **at})
@@ -100,6 +110,10 @@ class BalanceSlots:
             chosen = [piece for piece in view.pieces if piece.key in decision.groups]
             yield SpillGroups(tuple(_spilled(chosen, outlook)), f"{name}: {decision.reason}")
             yield CountPushed(view.pushed_bytes + sum(piece.bytes for piece in chosen))
+
+    def _waits(self, outlook: Outlook, times: int) -> bool:
+        """Whether it is too soon for a move, after so many in vain."""
+        return outlook.next_batch - last_change(outlook) < self.settings.every << min(times, MOST_WAITS)
 
     def view(self, outlook: Outlook, pieces: tuple[Piece, ...]) -> BalanceView:
         """With these pieces of work; none are needed for what slots hold and take."""
@@ -219,7 +233,10 @@ def _review(outlook: Outlook, view: BalanceView) -> Iterator[ReviewMoves]:
         if f"{what}_expected" in moved:
             before, expected = moved[what], moved[f"{what}_expected"]
             reason = f"the most of a slot was {before:.3g} {unit}, {expected:.3g} expected, and is {now:.3g}"
-            yield ReviewMoves(reason, {**moved, f"{what}_found": now})
+            figures = {**moved, f"{what}_found": now}
+            if what == "seconds":
+                figures[IN_VAIN] = moved.get(IN_VAIN, 0) + 1 if now > (before + expected) / 2 else 0
+            yield ReviewMoves(reason, figures)
 
 
 def _cut(wanted: CutWanted, outlook: Outlook) -> Iterator[CutGroup]:
