@@ -411,6 +411,12 @@ def _read_run(section: Section) -> RunConfig:
             "The spark runtime keeps its state and its progress in that folder.",
             'For example checkpoint = "ck". The local runtime can do without.',
         )
+    if run.at_end == WAIT and run.checkpoint is None:
+        raise section.lacks(
+            "checkpoint",
+            'With at_end = "wait", results wait there for the next run; without one they would be lost.',
+            'For example checkpoint = "ck".',
+        )
     return run
 
 

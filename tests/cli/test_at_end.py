@@ -102,6 +102,16 @@ def test_every_end_closes_unless_it_is_to_wait(tmp_path: Path) -> None:
     assert job.answer() == duckdb_answer(GROUPED, early)
 
 
+def test_results_have_a_place_to_wait_in(tmp_path: Path) -> None:
+    job = JudgedJob.write(tmp_path, GROUPED, QUICK)
+    write_streams(GROUPED, draw_streams(GROUPED, 1, 8, 4), tmp_path / "in")
+    text = (tmp_path / "job.toml").read_text()
+    (tmp_path / "job.toml").write_text(text.replace('checkpoint = "ck"', 'at_end = "wait"'))
+    done = job.run_here()
+    assert done.code == 2
+    assert 'With at_end = "wait", results wait there for the next run' in done.stderr
+
+
 def test_what_it_may_be(tmp_path: Path) -> None:
     job = JudgedJob.write(tmp_path, GROUPED, QUICK)
     write_streams(GROUPED, draw_streams(GROUPED, 1, 8, 4), tmp_path / "in")
