@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.adapt.settings import MemorySettings, ReplanSettings
 from watersmeet.lang.binder import bind
 from watersmeet.model.placement import Placement
 from watersmeet.model.streams import Stream
@@ -35,6 +34,8 @@ from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.replan import ReplanSettings
 
 SECOND = 1_000_000
 ORDERS = pa.schema([("id", pa.int64()), ("account", pa.int64()), ("text", pa.string()), ("ts", pa.int64())])
@@ -101,7 +102,7 @@ def run(text: str, plan: str, batches: list[Batch], replan: ReplanSettings | Non
     query = bind(text, STREAMS, {"suspicious": predicate})
     physical = lay_out(query, choose_tree(query, plan))
     results = MemoryResults()
-    memory = MemorySettings(replan=replan) if replan else MemorySettings()
+    memory = AdaptSettings(replan=replan) if replan else AdaptSettings()
     checkpoint = in_memory(query, physical.spec, Placement(2, 64))
     session = LocalRun(physical, checkpoint, results, memory)
     sources = {name: RowsSource(STREAMS[name], [batch[name] for batch in batches]) for name in STREAMS}

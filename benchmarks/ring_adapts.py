@@ -23,16 +23,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings, RingSettings
 from watersmeet.cli.decisions import decision_text
 from watersmeet.lang.binder import bind
 from watersmeet.model.slices import BY_TIME
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
-from watersmeet.runtime.opening import RunSettings, open_run
+from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.planning import PlanSettings
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.plan import PlanSettings
+from watersmeet.settings.ring import RingSettings
+from watersmeet.settings.run import RunSettings
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Manifest
 
@@ -63,7 +66,7 @@ def draw(seed: int, batches: int, rows: int) -> Iterator[pa.RecordBatch]:
 def run(policy: str, batches: int, rows: int, seconds: float) -> None:
     adapt, relocate = POLICIES[policy]
     ring = RingSettings(1, adapt, relocate, seconds)
-    memory = MemorySettings(ring=ring, balance=BalanceSettings("off", by_cpu=True))
+    memory = AdaptSettings(ring=ring, balance=BalanceSettings("off", by_cpu=True))
     settings = RunSettings(PlanSettings("mjoin"), memory, SLOTS, GROUPS)
     events: list[dict[str, Any]] = []
     held: list[tuple[int, int, int]] = []

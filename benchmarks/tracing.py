@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.harness import align
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.lang.binder import bind
 from watersmeet.model.placement import Placement
 from watersmeet.model.streams import Stream
@@ -30,13 +29,14 @@ from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.settings.adapt import AdaptSettings
 
 QUERIES = {
     "one join": "SELECT A.v AS a, B.v AS b, C.v AS c FROM A, B, C WHERE A.x = B.x AND B.x = C.x",
     "a tree of two": "SELECT A.v AS a, B.v AS b, C.v AS c FROM A, B, C WHERE A.x = B.x AND B.y = C.y",
 }
 PLANS = {"one join": "mjoin", "a tree of two": "((A B) C)"}
-WITHOUT, WITH = MemorySettings(), MemorySettings(budget_bytes=1 << 60)
+WITHOUT, WITH = AdaptSettings(), AdaptSettings(budget_bytes=1 << 60)
 
 
 def main() -> int:
@@ -79,7 +79,7 @@ def make_rows(count: int, seed: int) -> pa.Table:
     return pa.table({**keys, "v": np.arange(count), "ts": np.arange(count)})
 
 
-def measure(name: str, streams: dict[str, pa.Table], batch_rows: int, settings: MemorySettings) -> tuple[float, int]:
+def measure(name: str, streams: dict[str, pa.Table], batch_rows: int, settings: AdaptSettings) -> tuple[float, int]:
     """CPU seconds of a run, and how many rows came out."""
     declared = {stream: Stream(stream, table.schema, "ts") for stream, table in streams.items()}
     query = bind(QUERIES[name], declared)

@@ -34,11 +34,13 @@ import numpy as np
 
 from experiments.banded import Banded, OtherRates, Switch
 from experiments.parted import values_between
-from watersmeet.adapt.policies.migrate import AUTO
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.parallel_track import ParallelTrack
-from watersmeet.adapt.settings import BY_QUERY, BY_SLOT, OFF, BalanceSettings, MemorySettings, ReplanSettings
 from watersmeet.generate.arrivals import Ints
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.replan import BY_QUERY, BY_SLOT, ReplanSettings
+from watersmeet.settings.words import AUTO, OFF
 
 SEED = 23
 SLOTS, GROUPS = 4, 100
@@ -61,11 +63,11 @@ class Contender:
     balanced: bool = False
     by: str = MOVING
 
-    def memory(self, look_batches: int) -> MemorySettings:
+    def memory(self, look_batches: int) -> AdaptSettings:
         replan = ReplanSettings() if self.scope is None else ReplanSettings("refined", look_batches, scope=self.scope)
         policy = RELOCATE if self.balanced else OFF
         balance = BalanceSettings(policy, every=BALANCE_BATCHES, least_bytes=1, by=self.by)
-        return MemorySettings(replan=replan, balance=balance)
+        return AdaptSettings(replan=replan, balance=balance)
 
 
 NONE = Contender("no adaptation")

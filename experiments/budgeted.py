@@ -26,7 +26,6 @@ import pyarrow as pa
 
 from experiments.paced import Keep, drop
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.lang.binder import bind
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
@@ -41,6 +40,7 @@ from watersmeet.runtime.events import Event
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import LocalSource, SourceBatch
+from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import BatchRecord, Delivery
 
@@ -49,7 +49,7 @@ SLOTS = 2
 
 Phase = Literal["batch", "idle", "clean-up"]
 Takes = Callable[[BatchRecord], float]
-Control = Callable[[PhysicalPlan, MemorySettings], Controller]
+Control = Callable[[PhysicalPlan, AdaptSettings], Controller]
 
 
 def no_time(record: BatchRecord) -> float:
@@ -169,7 +169,7 @@ def run_budgeted(
     query: Query,
     rows: Mapping[str, pa.RecordBatch],
     course: Course,
-    memory: MemorySettings,
+    memory: AdaptSettings,
     takes: Takes = no_time,
     keep: Keep = drop,
     control: Control = Controller,

@@ -35,11 +35,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from experiments.budgeted import Course, bind_streams
-from watersmeet.adapt.settings import OFF, BalanceSettings, MemorySettings
 from watersmeet.generate.arrivals import ARRIVALS, below, draw, key_of
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.model.bounds import Bounds
 from watersmeet.plan.query import Query
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.words import OFF
 
 PAPER_ROWS = 300_000
 PRINTED_RATIO = 0.5  # 300,000 rows over 600,000 values
@@ -128,9 +130,9 @@ class Method:
     merge: str = OFF
     smoothing: str = "ewma"
 
-    def settings(self, setting: Setting, input_bytes: int) -> MemorySettings:
+    def settings(self, setting: Setting, input_bytes: int) -> AdaptSettings:
         """With so many bytes of input."""
-        return MemorySettings(
+        return AdaptSettings(
             budget_bytes=round(input_bytes * setting.memory_share),
             spill=self.spill,
             spill_share=setting.flush_share,

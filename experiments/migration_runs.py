@@ -45,13 +45,14 @@ from experiments.migration import (
 )
 from experiments.paced import Change, CpuClock, Pace, PacedRun, Sample, Trace
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.settings import MemorySettings, ReplanSettings
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.optimize.query_graph import model_for
 from watersmeet.optimize.reconsider import Planning
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.replan import ReplanSettings
 
 FILLED_AFTER = 1.25  # windows until sizes have settled: expired rows stay for up to a quarter of a window more
 AFTERWARDS = 0.25  # windows that a run of section 16.2 goes on for after the switch
@@ -367,7 +368,7 @@ def _decide(setting: Setting, rows: Rows, seconds: float, road: str | None, pric
     if road is not None:
         replan = ReplanSettings("data-driven", look_batches(setting), by=road)
         planning = Planning(model=model_for(bind_query(setting), prices))
-        controller = Controller(_plan(setting, setting.old), MemorySettings(replan=replan), planning=planning)
+        controller = Controller(_plan(setting, setting.old), AdaptSettings(replan=replan), planning=planning)
     run = _paced(setting, setting.old, rows, seconds, controller)
     try:
         for _ in run.batches():

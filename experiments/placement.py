@@ -28,8 +28,10 @@ import pyarrow as pa
 
 from experiments.budgeted import Course, bind_streams
 from experiments.parted import SCHEMA, Part, draw_stream
-from watersmeet.adapt.settings import OFF, BalanceSettings, MemorySettings
 from watersmeet.plan.query import Query
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.words import OFF
 
 SEED = 7
 STREAMS = "ABC"
@@ -56,13 +58,13 @@ class Contender:
     slots: int = 3
     crowded: bool = False  # two thirds of the groups are on the first slot
 
-    def memory(self, limit_bytes: int | None) -> MemorySettings:
+    def memory(self, limit_bytes: int | None) -> AdaptSettings:
         """Nothing is merged before the clean-up, as in the report. Without a limit, memory is levelled at once."""
         least = 1 if limit_bytes is None else None
         span = timedelta(seconds=self.span)
         balance = BalanceSettings(self.policy, self.threshold, every=1, span=span, least_bytes=least)
         slot_bytes = NEVER if limit_bytes is None else limit_bytes
-        return MemorySettings(None, SPILL, spill_share=SPILL_SHARE, merge=OFF, balance=balance, slot_bytes=slot_bytes)
+        return AdaptSettings(None, SPILL, spill_share=SPILL_SHARE, merge=OFF, balance=balance, slot_bytes=slot_bytes)
 
     def owners(self, groups: int) -> tuple[int, ...]:
         """
@@ -292,6 +294,6 @@ def level_loads(extent: Extent) -> tuple[Setting, ...]:
     )
 
 
-def looking(policy: str, budget_bytes: int) -> MemorySettings:
+def looking(policy: str, budget_bytes: int) -> AdaptSettings:
     """As a user has it who sets a budget and nothing else."""
-    return MemorySettings(budget_bytes, balance=BalanceSettings(policy))
+    return AdaptSettings(budget_bytes, balance=BalanceSettings(policy))

@@ -19,9 +19,9 @@ from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance_slots import BalanceSlots
 from watersmeet.adapt.policy import Policy
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import InternalError
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.settings.adapt import AdaptSettings
 
 Say = Callable[[str], None]
 
@@ -129,11 +129,11 @@ def time_looks(setting: Setting, say: Say) -> Looks:
     """What `lazy-disk` costs where there is nothing to balance, and how many groups it moves there."""
     query, rows, course = setting.query, setting.rows(), setting.course(setting.contenders[0])
     assert setting.limit_share is not None
-    budget = int(setting.limit_share * run_budgeted(query, rows, course, MemorySettings()).most_bytes)
+    budget = int(setting.limit_share * run_budgeted(query, rows, course, AdaptSettings()).most_bytes)
     memory = looking(LAZY, budget)
     timed = Timed(BalanceSlots.of(memory))
 
-    def control(plan: PhysicalPlan, memory: MemorySettings) -> Controller:
+    def control(plan: PhysicalPlan, memory: AdaptSettings) -> Controller:
         policies: list[Policy] = [
             timed if isinstance(policy, BalanceSlots) else policy for policy in policies_for(memory)
         ]
@@ -149,7 +149,7 @@ def time_looks(setting: Setting, say: Say) -> Looks:
 def run_setting(setting: Setting, say: Say) -> Outcome:
     """The run without a limit, which says how large that is, then one for each contender."""
     query, rows = setting.query, setting.rows()
-    unlimited = run_budgeted(query, rows, setting.course(setting.contenders[0]), MemorySettings())
+    unlimited = run_budgeted(query, rows, setting.course(setting.contenders[0]), AdaptSettings())
     limit = None if setting.limit_share is None else int(setting.limit_share * unlimited.most_bytes)
     room = "" if limit is None else f", {limit / 1e6:.2f} MB for each slot"
     say(f"{setting.name}: {unlimited.results:,} results{room}")

@@ -29,7 +29,6 @@ from fractions import Fraction
 import pyarrow as pa
 
 from experiments.budgeted import Course, bind_streams
-from watersmeet.adapt.settings import OFF, BalanceSettings, MemorySettings
 from watersmeet.generate.synthetic import (
     KeyColumn,
     Keys,
@@ -42,6 +41,9 @@ from watersmeet.generate.synthetic import (
     ranged,
 )
 from watersmeet.plan.query import Query
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.words import OFF
 
 SEED = 4
 MINUTES = 50
@@ -102,11 +104,9 @@ class Contender:
     policy: str
     share: float = 0.3
 
-    def memory(self, budget_bytes: int) -> MemorySettings:
+    def memory(self, budget_bytes: int) -> AdaptSettings:
         """Nothing is merged before the clean-up and nothing moved, as in the papers."""
-        return MemorySettings(
-            budget_bytes, self.policy, spill_share=self.share, merge=OFF, balance=BalanceSettings(OFF)
-        )
+        return AdaptSettings(budget_bytes, self.policy, spill_share=self.share, merge=OFF, balance=BalanceSettings(OFF))
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,16 @@ from experiments.spill import (
     tree_setting,
     tree_settings,
 )
-from watersmeet.adapt.settings import OFF, BalanceSettings, MemorySettings
 from watersmeet.errors import InternalError
 from watersmeet.generate.synthetic import ranged
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.words import OFF
 
 Say = Callable[[str], None]
 
 REPEATS = 3  # of each pair of runs with figures and without
-WITH_FIGURES = MemorySettings(NEVER, balance=BalanceSettings(OFF))
+WITH_FIGURES = AdaptSettings(NEVER, balance=BalanceSettings(OFF))
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def run_all(extent: Extent, repeats: int, say: Say) -> Findings:
 def run_setting(setting: Setting, size: Size, say: Say) -> Outcome:
     """The run without a budget, which says how large the budget is, then one for each contender."""
     query, rows, course = setting.query(), setting.rows(), setting.course(size)
-    unlimited = run_budgeted(query, rows, course, MemorySettings())
+    unlimited = run_budgeted(query, rows, course, AdaptSettings())
     budget = int(setting.budget_share * unlimited.most_bytes)
     say(f"{setting.name}: {unlimited.results:,} results, budget {budget / 1e6:.2f} MB")
     runs = {}
@@ -157,7 +159,7 @@ def measure_upkeep(size: Size, repeats: int, say: Say) -> tuple[Upkeep, ...]:
         pairs = []
         for _ in range(repeats):
             with_figures = run_budgeted(query, rows, course, WITH_FIGURES).run_time_cpu
-            pairs.append((with_figures, run_budgeted(query, rows, course, MemorySettings()).run_time_cpu))
+            pairs.append((with_figures, run_budgeted(query, rows, course, AdaptSettings()).run_time_cpu))
         batch_rows = sum(batch.num_rows for batch in rows.values()) // each.batches
         found.append(Upkeep(f"{plan}, {what}", batch_rows, tuple(pairs)))
         say(f"figures of groups, {found[-1].what}: {found[-1].overhead:+.1%} of CPU")

@@ -8,11 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from watersmeet.adapt.forced_step import ForcedStep
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings, ReplanSettings
 from watersmeet.adapt_section import AdaptConfig
 from watersmeet.config import RunConfig, SinkConfig, SparkConfig, load_job, parse_job
 from watersmeet.errors import JobError
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.forced_step import ForcedStep
+from watersmeet.settings.replan import ReplanSettings
 from watersmeet.state.retention import Retention
 
 STREAM = """\
@@ -41,7 +43,7 @@ def test_defaults() -> None:
     source = job.sources["A"]
     assert (source.time, source.lateness, source.options) == ("ts", timedelta(0), {})
     assert job.streams()["A"].schema == pa.schema([("k", pa.int64()), ("ts", pa.int64())])
-    assert job.memory == MemorySettings(replan=ReplanSettings("refined")), "the plan is ours to choose"
+    assert job.memory == AdaptSettings(replan=ReplanSettings("refined")), "the plan is ours to choose"
     assert not job.memory.watched
 
 
@@ -145,7 +147,7 @@ def test_memory_settings() -> None:
         "job.toml",
         ["run.memory=1MB"],
     )
-    assert job.memory == MemorySettings(
+    assert job.memory == AdaptSettings(
         1 << 20,
         "largest",
         0.8,

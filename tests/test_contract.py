@@ -27,10 +27,7 @@ import watersmeet as wm
 from drawn_plans import all_plans, place_filters, placed_plans
 from strategies import RANDOMS, Case, cases, contract_settings, counted
 from watersmeet.adapt.decisions import CutGroup
-from watersmeet.adapt.forced_step import ForcedStep
-from watersmeet.adapt.policies.ring.relocation import RELOCATE
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
-from watersmeet.adapt.settings import RING_ADAPT, BalanceSettings, MemorySettings, RingSettings
 from watersmeet.errors import RingError
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.kernel.step import join_step
@@ -46,9 +43,14 @@ from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
-from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
+from watersmeet.runtime.opening import OpenRun, open_run
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.planning import PlanSettings
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.forced_step import ForcedStep
+from watersmeet.settings.plan import PlanSettings
+from watersmeet.settings.ring import RELOCATE, RING_ADAPT, RingSettings
+from watersmeet.settings.run import RunSettings
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Delivery
 from watersmeet.state.output_names import stamp_of
@@ -178,14 +180,14 @@ def test_restarts_between_batches_change_nothing(case: Case, data: st.DataObject
     assert apart == {name: rows for name, rows in written.items() if rows}
 
 
-DrawMemory = Callable[[Case, Query, int, int, st.DataObject], MemorySettings]
+DrawMemory = Callable[[Case, Query, int, int, st.DataObject], AdaptSettings]
 
 
-def draw_budget(case: Case, query: Query, batch: int, slots: int, data: st.DataObject) -> MemorySettings:
-    return MemorySettings(None if case.apart else data.draw(st.sampled_from([None, None, 1, 500]), label="budget"))
+def draw_budget(case: Case, query: Query, batch: int, slots: int, data: st.DataObject) -> AdaptSettings:
+    return AdaptSettings(None if case.apart else data.draw(st.sampled_from([None, None, 1, 500]), label="budget"))
 
 
-def draw_ring(case: Case, query: Query, batch: int, slots: int, data: st.DataObject) -> MemorySettings:
+def draw_ring(case: Case, query: Query, batch: int, slots: int, data: st.DataObject) -> AdaptSettings:
     """Any length of a ring at the start, any policy, and before any batch another length, other slots and moves."""
     ring = RingSettings(
         data.draw(st.integers(0, slots), label="ring slots"),
@@ -194,7 +196,7 @@ def draw_ring(case: Case, query: Query, batch: int, slots: int, data: st.DataObj
         seconds=1e-6,
     )
     if len(query.parts) == 1:
-        return MemorySettings(ring=ring)
+        return AdaptSettings(ring=ring)
     there = data.draw(st.sampled_from([None, *range(1, min(4, case.groups) + 1)]), label="other slots")
     now = there or slots
     moved = data.draw(st.sets(st.integers(0, case.groups - 1), max_size=3), label="moved")
@@ -202,7 +204,7 @@ def draw_ring(case: Case, query: Query, batch: int, slots: int, data: st.DataObj
     forced = data.draw(st.sampled_from([None, *range(1, now + 1)]), label="forced ring")
     step = ForcedStep(batch, slots=there, move=moves, ring=forced)
     balance = BalanceSettings(data.draw(st.sampled_from(["off", "time"]), label="balance"), every=1, by_cpu=True)
-    return MemorySettings(ring=ring, forced=(step,), balance=balance)
+    return AdaptSettings(ring=ring, forced=(step,), balance=balance)
 
 
 @contract_settings(6)
@@ -270,7 +272,7 @@ def restart_often(
         try:
             run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), wanted)
         except RingError:
-            settings = replace(settings, plan=PlanSettings(plan, ring=RingWay(PSP)), memory=MemorySettings())
+            settings = replace(settings, plan=PlanSettings(plan, ring=RingWay(PSP)), memory=AdaptSettings())
             run = open_run(query, settings, CheckpointFolders(str(folder / "ck")), wanted)
         outputs = run.outputs
         place_anywhere(run, slots, data)

@@ -27,6 +27,7 @@ ORDER = (
     "kernel/",
     "lang/",  # after kernel: constants are worked out as rows would be
     "state/",
+    "settings/",
     "adapt/",
     "references.py",
     "sections.py",

@@ -42,7 +42,6 @@ from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES, relocation, time_of_slots
 from watersmeet.adapt.policies.migrate import ROADS, seeded
 from watersmeet.adapt.policies.spill import SPILL_POLICIES
-from watersmeet.adapt.settings import BalanceSettings
 from watersmeet.errors import RingError
 from watersmeet.kernel.rows import hashes
 from watersmeet.lang.binder import bind
@@ -64,6 +63,7 @@ from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.settings.balance import BalanceSettings
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_files import count_by_group

@@ -6,27 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from watersmeet.adapt.forced_step import ForcedStep, parse_step
-from watersmeet.adapt.policies.migrate import AUTO, BY
-from watersmeet.adapt.policies.migrate.balancing import BALANCE_BY
-from watersmeet.adapt.policies.ring.relocation import RELOCATE
-from watersmeet.adapt.policies.spill import SPILL_POLICIES
-from watersmeet.adapt.settings import (
-    BALANCE,
-    DEFAULT_POLICY,
-    MERGE_POLICIES,
-    OFF,
-    REPLAN,
-    REPLAN_SCOPES,
-    RING_ADAPT,
-    SCALE,
-    BalanceSettings,
-    MemorySettings,
-    ReplanSettings,
-    RingSettings,
-    ScaleSettings,
-    read_ring_slots,
-)
 from watersmeet.errors import JobError
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.smoothing import SMOOTHINGS
@@ -34,6 +13,13 @@ from watersmeet.optimize.allocate import WAYS
 from watersmeet.plan.ring_ways import WAYS as RING_WAYS
 from watersmeet.plan.ring_ways import RingWay
 from watersmeet.sections import Section
+from watersmeet.settings.adapt import DEFAULT_POLICY, MERGE_POLICIES, SPILL, AdaptSettings
+from watersmeet.settings.balance import BALANCE, BALANCE_BY, BalanceSettings
+from watersmeet.settings.forced_step import ForcedStep, parse_step
+from watersmeet.settings.replan import BY, REPLAN, REPLAN_SCOPES, ReplanSettings
+from watersmeet.settings.ring import RELOCATE, RING_ADAPT, RingSettings, read_ring_slots
+from watersmeet.settings.scale import SCALE, ScaleSettings
+from watersmeet.settings.words import AUTO, OFF
 
 
 @dataclass(frozen=True)
@@ -59,8 +45,8 @@ class AdaptConfig:
         slot_bytes: int | None = None,
         weights: tuple[float, ...] = (),
         by_cpu: bool = False,
-    ) -> MemorySettings:
-        return MemorySettings(
+    ) -> AdaptSettings:
+        return AdaptSettings(
             budget_bytes,
             self.spill,
             self.spill_at,
@@ -84,7 +70,7 @@ def read_adapt(data: Mapping[str, Any]) -> AdaptConfig:
     adapt = AdaptConfig(
         # To switch the plan off leaves the choice at the start.
         plan=AdaptConfig.plan if plan == OFF else plan,
-        spill=section.choice("spill", (*dict(SPILL_POLICIES), OFF), AdaptConfig.spill),
+        spill=section.choice("spill", SPILL, AdaptConfig.spill),
         spill_at=float(at) if (at := section.get("spill_at", (int, float))) is not None else AdaptConfig.spill_at,
         spill_share=None if share is None else float(share),
         merge=section.choice("merge", MERGE_POLICIES, AdaptConfig.merge),

@@ -18,14 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from watersmeet.adapt.policies.migrate import AUTO
-from watersmeet.adapt.settings import (
-    DEFAULT_POLICY,
-    BalanceSettings,
-    MemorySettings,
-    RingSettings,
-    read_ring_slots,
-)
 from watersmeet.draw.explain import explain_text
 from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
@@ -54,8 +46,13 @@ from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import LocalSource, RowsSource
-from watersmeet.runtime.opening import RunSettings, first_placement
+from watersmeet.runtime.opening import first_placement
 from watersmeet.runtime.planning import refuse_budget
+from watersmeet.settings.adapt import DEFAULT_POLICY, AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.ring import RingSettings, read_ring_slots
+from watersmeet.settings.run import RunSettings
+from watersmeet.settings.words import AUTO
 from watersmeet.state.files import Folder
 
 if TYPE_CHECKING:
@@ -367,7 +364,7 @@ class LocalQuery(_Explained):
         """
         check_slots(slots, groups)
         check_output_mode(self.query, output_mode, 'output_mode="update"')
-        limit = MemorySettings(
+        limit = AdaptSettings(
             None if memory is None else parse_bytes(memory, "memory"),
             spill,
             balance=BalanceSettings(balance, by_cpu=True),

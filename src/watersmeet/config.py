@@ -26,9 +26,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.adapt.settings import (
-    MemorySettings,
-)
 from watersmeet.adapt_section import AdaptConfig, read_adapt
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema, sql_type
@@ -41,6 +38,7 @@ from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.output_mode import OUTPUT_MODES, refuse_gathering
 from watersmeet.references import refuse_secret_on_command_line, resolve
 from watersmeet.sections import OptionValue, Section, flatten, kind_of, wrong_type
+from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.retention import VERSIONS_KEPT, Retention
 from watersmeet.state.syncing import DURABILITIES
 
@@ -139,7 +137,7 @@ class Job:
         }
 
     @property
-    def memory(self) -> MemorySettings:
+    def memory(self) -> AdaptSettings:
         threads = self.run.runtime == "local"
         settings = self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights, by_cpu=threads)
         pace = self.run.trigger, self.run.slots

@@ -9,10 +9,10 @@ from small_plans import SECOND, chain_plan, named, piece
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policy import Policy
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.expiry import Watermarks
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Manifest
@@ -39,7 +39,7 @@ def at(seconds: float) -> dict[str, int | None]:
 class Asked:
     manifest: Manifest
     moment: Moment = Moment.BEFORE_BATCH
-    settings: MemorySettings = field(default_factory=MemorySettings)
+    settings: AdaptSettings = field(default_factory=AdaptSettings)
     learned: Learned = field(default_factory=Learned)
     marks: Watermarks = field(default_factory=lambda: at(0))
     plan: PhysicalPlan = PLAN

@@ -18,11 +18,12 @@ from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policies.balance import relocation
 from watersmeet.adapt.policies.balance.load import Piece
 from watersmeet.adapt.policies.balance_slots import BalanceSlots, _described
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.adapt.view import MemoryView
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.model.slot_figures import SlotFigures
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest
 
@@ -45,7 +46,7 @@ def asked(*segments: object, after_batch: int = 4, **more: object) -> Asked:
 
 
 def policy(**settings: object) -> BalanceSlots:
-    return BalanceSlots.of(MemorySettings(balance=BalanceSettings("relocate", **settings)))  # type: ignore[arg-type]
+    return BalanceSlots.of(AdaptSettings(balance=BalanceSettings("relocate", **settings)))  # type: ignore[arg-type]
 
 
 def test_a_crowded_slot_is_relieved_at_a_look() -> None:
@@ -70,7 +71,7 @@ def test_a_crowded_slot_is_relieved_at_a_look() -> None:
 )
 def test_a_slot_that_was_left_empty_stays_so(name: str, allocate: str, slot_bytes: int | None, moved: bool) -> None:
     """All groups are slot 0's, and have 160 bytes."""
-    settings = MemorySettings(balance=BalanceSettings(name, allocate=allocate), slot_bytes=slot_bytes)
+    settings = AdaptSettings(balance=BalanceSettings(name, allocate=allocate), slot_bytes=slot_bytes)
     case = asked(*CROWDED)
     figures = (SlotFigures(seconds=1.0, cpu_seconds=1.0), SlotFigures())
     placement = case.manifest.placement
@@ -100,7 +101,7 @@ def test_a_span_of_time_lies_between_two_moves() -> None:
             Ledgers(PLAN),
             learned,
             at(0),
-            MemorySettings(),
+            AdaptSettings(),
             now_us=int(seconds * SECOND),
         )
         return list(often.propose(Outlook(facts, often.needs)))
@@ -135,7 +136,7 @@ def test_how_long_it_waits_after_moves(after: float, gaps: list[int]) -> None:
     """A group is to move at every look. It should take the longest slot from 10 s to 5 s, and it is `after`."""
     move = MoveGroups(((J1, 0, 1),), 0, "x", {"seconds": 10.0, "seconds_expected": 5.0})
     figures = (SlotFigures(seconds=after, cpu_seconds=after), SlotFigures())
-    by_time = BalanceSlots.of(MemorySettings(balance=BalanceSettings("time")))
+    by_time = BalanceSlots.of(AdaptSettings(balance=BalanceSettings("time")))
     learned, moved, reviews = Learned(slots=figures), list[int](), list[ReviewMoves]()
     for batch in range(5, 200):
         case = replace(asked(*LEVEL, after_batch=batch - 1), learned=learned)
@@ -155,7 +156,7 @@ def test_what_is_pushed_out_goes_with_all_operators_and_is_counted() -> None:
         return SpillGroups(((J1, 1),), "x")
 
     with mock.patch("watersmeet.adapt.policies.balance_slots.BALANCE_POLICIES", (("active-disk", push),)):
-        settings = MemorySettings(balance=BalanceSettings("active-disk"))
+        settings = AdaptSettings(balance=BalanceSettings("active-disk"))
         spill, count = asked(*CROWDED).propose(BalanceSlots.of(settings))
     assert isinstance(spill, SpillGroups)
     same = [name for name in (J1, J2) if PLAN.operators[name].partitioning == PLAN.operators[J1].partitioning]

@@ -14,8 +14,8 @@ from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.clean_up_all import CleanUpAll
 from watersmeet.adapt.policies.merge_passed import MergePassed
 from watersmeet.adapt.policies.merge_tiers import MergeTiers
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.model.segments import Segment
+from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.manifest import Learned
 
 MERGING = (CleanUpAll, MergePassed, MergeTiers)
@@ -110,9 +110,9 @@ def test_nothing_is_done_where_nothing_is_owed(moment: Moment) -> None:
 
 @pytest.mark.parametrize(
     "settings, expected",
-    [(MemorySettings(800), 800), (MemorySettings(slot_bytes=300), 300), (MemorySettings(800, slot_bytes=300), 300)],
+    [(AdaptSettings(800), 800), (AdaptSettings(slot_bytes=300), 300), (AdaptSettings(800, slot_bytes=300), 300)],
     ids=["of all slots", "of one", "of one, where all that is merged may be"],
 )
-def test_merges_keep_to_the_limit_of_a_slot(settings: MemorySettings, expected: int) -> None:
+def test_merges_keep_to_the_limit_of_a_slot(settings: AdaptSettings, expected: int) -> None:
     limits = [policy.budget_bytes for policy in policies_for(settings) if isinstance(policy, MERGING)]
     assert limits == [expected] * len(MERGING)

@@ -12,11 +12,12 @@ from adapt.asking import HELD, J1, PLAN, Asked, at, entry
 from small_plans import manifest_of
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups
-from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.errors import InternalError
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.forced_step import ForcedStep
 from watersmeet.state.manifest import Learned
 
 
@@ -50,21 +51,21 @@ def ask(controller: Controller, moment: Moment = Moment.BEFORE_BATCH, *segments:
     return [str(entry["decision"]) for entry in effects.shown]
 
 
-def names(settings: MemorySettings) -> list[str]:
+def names(settings: AdaptSettings) -> list[str]:
     return [type(policy).__name__ for policy in policies_for(settings)]
 
 
 @pytest.mark.parametrize(
     "settings, balancing, merging",
     [
-        (MemorySettings(), False, False),
-        (MemorySettings(1000), True, True),
-        (MemorySettings(slot_bytes=1000), True, True),
-        (MemorySettings(1000, balance=BalanceSettings("off")), False, True),
-        (MemorySettings(balance=BalanceSettings("time")), True, True),
-        (MemorySettings(1000, merge="off"), True, False),
-        (MemorySettings(1000, spill="off"), False, False),
-        (MemorySettings(forced=(ForcedStep(0, spill_share=0.5),)), False, True),
+        (AdaptSettings(), False, False),
+        (AdaptSettings(1000), True, True),
+        (AdaptSettings(slot_bytes=1000), True, True),
+        (AdaptSettings(1000, balance=BalanceSettings("off")), False, True),
+        (AdaptSettings(balance=BalanceSettings("time")), True, True),
+        (AdaptSettings(1000, merge="off"), True, False),
+        (AdaptSettings(1000, spill="off"), False, False),
+        (AdaptSettings(forced=(ForcedStep(0, spill_share=0.5),)), False, True),
     ],
     ids=[
         "no budget",
@@ -77,7 +78,7 @@ def names(settings: MemorySettings) -> list[str]:
         "a forced share, by what groups earn",
     ],
 )
-def test_the_policies_in_force(settings: MemorySettings, balancing: bool, merging: bool) -> None:
+def test_the_policies_in_force(settings: AdaptSettings, balancing: bool, merging: bool) -> None:
     moves = ["BalanceSlots"] if balancing else []
     merges = ["MergeWorthwhile", "MergePassed", "MergeTiers"] if merging else []
     assert names(settings) == ["ForceSteps", "SpillOverBudget", *moves, *merges, "CleanUpAll", "UniteColdParts"]
@@ -96,7 +97,7 @@ def test_a_policy_is_asked_at_its_moments() -> None:
 
 
 def test_no_policies_are_no_adaptation() -> None:
-    controller = Controller(PLAN, MemorySettings(1), policies=())
+    controller = Controller(PLAN, AdaptSettings(1), policies=())
     for moment in Moment:
         assert ask(controller, moment, *HELD) == []
 
@@ -128,7 +129,7 @@ def test_whether_anything_is_owed() -> None:
 
 def test_all_moments_of_a_run_within_a_budget() -> None:
     """What a manifest that is too large leads to, asked in the order of a run."""
-    controller = Controller(PLAN, MemorySettings(400, spill="largest"))
+    controller = Controller(PLAN, AdaptSettings(400, spill="largest"))
     assert ask(controller, Moment.BEFORE_BATCH, *HELD) == ["SpillGroups"]
     assert ask(controller, Moment.AFTER_BATCH, *HELD) == ["SpillGroups"]
     assert ask(controller, Moment.IDLE, *HELD) == []

@@ -24,14 +24,14 @@ from watersmeet.adapt.decisions import (
     to_json,
 )
 from watersmeet.adapt.effects import effects_of
-from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove, parse_step
 from watersmeet.adapt.policies.check_forced import check_steps
 from watersmeet.adapt.policies.force_steps import ForceSteps
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import JobError
 from watersmeet.model.ids import Label, OperatorName, Partitioning
 from watersmeet.model.spread import Spread
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.forced_step import ForcedStep, LabelledGroup, LabelledMove, parse_step
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Manifest
@@ -43,7 +43,7 @@ K0, K1 = Partitioning("k0"), Partitioning("k1")
 
 def forced(*steps: ForcedStep, spill: str = "largest") -> list[object]:
     """Before batch 1."""
-    settings = MemorySettings(forced=steps, spill=spill)
+    settings = AdaptSettings(forced=steps, spill=spill)
     return list(Asked(manifest_of(PLAN, *HELD), settings=settings).propose(ForceSteps.of(settings)))
 
 
@@ -100,7 +100,7 @@ def test_a_cut_is_made_once() -> None:
         ({**made, "operator": J2}, [cut(J1, 3, 7 << 60)]),
     ):
         manifest = apply_all([RecordDecision(decision)], manifest_of(PLAN, *HELD))
-        settings = MemorySettings(forced=(step,))
+        settings = AdaptSettings(forced=(step,))
         assert Asked(manifest, settings=settings).propose(ForceSteps.of(settings)) == expected
 
 
@@ -108,7 +108,7 @@ def test_groups_are_numbered_as_they_are_when_the_step_is_taken() -> None:
     """Each cut makes one more; those of a step come before its spills and merges."""
 
     def check(*steps: ForcedStep, manifest: Manifest | None = None) -> None:
-        check_steps(MemorySettings(forced=steps), PLAN, manifest or manifest_of(PLAN))
+        check_steps(AdaptSettings(forced=steps), PLAN, manifest or manifest_of(PLAN))
 
     check(ForcedStep(1, cut=((L1, 7),), spill=((L1, GROUPS),)))
     check(ForcedStep(2, merge=((L1, GROUPS + 1),)), ForcedStep(1, cut=((L1, 0), (L1, 7))))
@@ -131,9 +131,9 @@ def test_groups_are_numbered_as_they_are_when_the_step_is_taken() -> None:
 
 def test_a_group_that_is_too_narrow_is_not_cut() -> None:
     steps = [ForcedStep(batch, cut=((L1, 0),)) for batch in range(1, 14)]  # of 2**61 hashes
-    check_steps(MemorySettings(forced=tuple(steps)), PLAN, manifest_of(PLAN))
+    check_steps(AdaptSettings(forced=tuple(steps)), PLAN, manifest_of(PLAN))
     with pytest.raises(JobError) as caught:
-        check_steps(MemorySettings(forced=(*steps, ForcedStep(14, cut=((L1, 0),)))), PLAN, manifest_of(PLAN))
+        check_steps(AdaptSettings(forced=(*steps, ForcedStep(14, cut=((L1, 0),)))), PLAN, manifest_of(PLAN))
     assert caught.value.primary == '[[adapt.force]] cuts "J1:0", which is too narrow for it'
     assert caught.value.detail == (
         "It has 281,474,976,710,656 of 2**64 hashes, and a cut must leave 281,474,976,710,656 to each half."
@@ -143,9 +143,9 @@ def test_a_group_that_is_too_narrow_is_not_cut() -> None:
 def test_a_step_must_name_what_the_plan_has() -> None:
     for step in (ForcedStep(1, spill=((Label("J9"), 0),)), ForcedStep(1, merge=((L1, GROUPS),))):
         with pytest.raises(JobError) as caught:
-            check_steps(MemorySettings(forced=(step,)), PLAN, manifest_of(PLAN))
+            check_steps(AdaptSettings(forced=(step,)), PLAN, manifest_of(PLAN))
         assert caught.value.detail == "Its operators are J1, J2, with groups 0 to 7."
-    check_steps(MemorySettings(forced=(ForcedStep(1, spill=((L2, GROUPS - 1),)),)), PLAN, manifest_of(PLAN))
+    check_steps(AdaptSettings(forced=(ForcedStep(1, spill=((L2, GROUPS - 1),)),)), PLAN, manifest_of(PLAN))
 
 
 MISFITS = (
@@ -163,9 +163,9 @@ def test_a_run_that_has_changed_is_told_what_does_not_fit_any_more(step: ForcedS
     routed = chain_plan(tree="(A B C)")
     notes: list[str] = []
     with pytest.raises(JobError) as caught:
-        check_steps(MemorySettings(forced=(step,)), routed, manifest_of(routed), notes.append)
+        check_steps(AdaptSettings(forced=(step,)), routed, manifest_of(routed), notes.append)
     changed = apply_all([RecordDecision(to_json(replace(CHANGE, before_batch=0)))], manifest_of(routed))
-    check_steps(MemorySettings(forced=(step,)), routed, changed, notes.append)
+    check_steps(AdaptSettings(forced=(step,)), routed, changed, notes.append)
     (told,) = notes
     assert told.endswith(f"does not fit what this run has changed to, and is passed over: {caught.value.primary}")
 
@@ -173,7 +173,7 @@ def test_a_run_that_has_changed_is_told_what_does_not_fit_any_more(step: ForcedS
 @pytest.mark.parametrize("step", MISFITS, ids=["a spill", "a cut", "a move", "a slot", "groups of a plan"])
 def test_steps_that_are_past_are_not_looked_at(step: ForcedStep) -> None:
     routed = chain_plan(tree="(A B C)")
-    check_steps(MemorySettings(forced=(replace(step, at_batch=0),)), routed, manifest_of(routed))
+    check_steps(AdaptSettings(forced=(replace(step, at_batch=0),)), routed, manifest_of(routed))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_no_plan_could_have_is_refused_whatever_has_changed(steps: tuple[Fo
     routed = chain_plan(tree="(A B C)")
     changed = apply_all([RecordDecision(to_json(CHANGE))], manifest_of(routed))
     with pytest.raises(JobError, match=message):
-        check_steps(MemorySettings(forced=(MISFITS[0], *steps)), routed, changed, [].append)
+        check_steps(AdaptSettings(forced=(MISFITS[0], *steps)), routed, changed, [].append)
 
 
 def test_a_spread_by_an_input_that_comes_elsewhere_now_is_passed_over() -> None:
@@ -208,7 +208,7 @@ STEP = ForcedStep(1, plan="mjoin", by="moving-state", cut=((L1, 3),), spill=((L1
 
 def proposed(*steps: ForcedStep, made: tuple[Decision, ...] = (), plan: PhysicalPlan = PLAN) -> list[Decision]:
     """Before batch 1, after these were decided."""
-    settings = MemorySettings(forced=steps)
+    settings = AdaptSettings(forced=steps)
     manifest = apply_all([RecordDecision(to_json(decision)) for decision in made], manifest_of(plan))
     return Asked(manifest, settings=settings, plan=plan).propose(ForceSteps.of(settings))
 
@@ -262,10 +262,10 @@ def test_groups_that_are_not_there_after_all_are_passed_over() -> None:
 def test_steps_after_a_change_are_named_by_the_plan_that_follows() -> None:
     manifest = manifest_of(PLAN)
     later = ForcedStep(2, spill=((Label("J2"), 0),))
-    check_steps(MemorySettings(forced=(later,)), PLAN, manifest)
+    check_steps(AdaptSettings(forced=(later,)), PLAN, manifest)
     with pytest.raises(JobError, match='names "J2:0"'):
-        check_steps(MemorySettings(forced=(later, ForcedStep(1, plan="mjoin"))), PLAN, manifest)
-    check_steps(MemorySettings(forced=(later, ForcedStep(1, plan="auto"))), PLAN, manifest)  # who knows
+        check_steps(AdaptSettings(forced=(later, ForcedStep(1, plan="mjoin"))), PLAN, manifest)
+    check_steps(AdaptSettings(forced=(later, ForcedStep(1, plan="auto"))), PLAN, manifest)  # who knows
 
 
 def test_groups_are_moved_and_slots_come_and_go() -> None:
@@ -274,7 +274,7 @@ def test_groups_are_moved_and_slots_come_and_go() -> None:
     rescaled, moved = Rescale(2, 3, 1, "forced"), MoveGroups(((J1, 0, 2), (J2, 7, 0)), 1, "forced")
     assert forced(step) == [rescaled, moved]
     assert forced(ForcedStep(1, slots=2, move=((L1, (0, 1), 0),))) == []
-    settings, manifest = MemorySettings(forced=(step,)), manifest_of(PLAN, *HELD)
+    settings, manifest = AdaptSettings(forced=(step,)), manifest_of(PLAN, *HELD)
     after = apply_all(effects_of([rescaled, moved], PLAN, manifest, Ledgers(PLAN), Learned()).updates, manifest)
     first, second = (after.placement.of(PLAN.operators[operator].partitioning) for operator in (J1, J2))
     assert (after.placement.slots, after.placement.asked_slots) == (3, 2)
@@ -311,7 +311,7 @@ def test_groups_are_moved_and_slots_come_and_go() -> None:
 )
 def test_moves_and_slots_that_cannot_be(steps: list[ForcedStep], primary: str, detail: str | None) -> None:
     with pytest.raises(JobError) as caught:
-        check_steps(MemorySettings(forced=tuple(steps)), PLAN, manifest_of(PLAN))
+        check_steps(AdaptSettings(forced=tuple(steps)), PLAN, manifest_of(PLAN))
     assert caught.value.primary == primary
     if detail is not None:
         assert (caught.value.detail or "") == detail
@@ -319,7 +319,7 @@ def test_moves_and_slots_that_cannot_be(steps: list[ForcedStep], primary: str, d
 
 def test_moves_among_slots_that_there_will_be() -> None:
     steps = (ForcedStep(1, slots=3, move=((L1, (0, 1), 2),)), ForcedStep(2, cut=((L1, 7),), move=((L1, (8, 9), 2),)))
-    check_steps(MemorySettings(forced=steps), PLAN, manifest_of(PLAN))
+    check_steps(AdaptSettings(forced=steps), PLAN, manifest_of(PLAN))
 
 
 def test_whole_operators_ranges_and_keys_are_moved() -> None:
@@ -341,7 +341,7 @@ def test_a_routed_join_is_moved_by_its_keys() -> None:
     single = ForcedStep(1, move=((L1, (0, 1), 1),))
     assert proposed(single, plan=routed) == [CannotForce(1, "the plan (A B C) does not have J1:0")]
     with pytest.raises(JobError) as caught:
-        check_steps(MemorySettings(forced=(single,)), routed, manifest_of(routed))
+        check_steps(AdaptSettings(forced=(single,)), routed, manifest_of(routed))
     assert caught.value.primary == '[[adapt.force]] moves "J1:0", and J1 is routed over several keys'
     assert caught.value.detail == "Each of k0, k1 has groups of its own."
     assert caught.value.hint == 'For example "k0:0->1", or all of them: "J1:*->1".'
@@ -369,14 +369,14 @@ def test_a_routed_join_is_moved_by_its_keys() -> None:
 )
 def test_ranges_and_keys_that_are_not_there(move: LabelledMove, primary: str, detail: str) -> None:
     with pytest.raises(JobError) as caught:
-        check_steps(MemorySettings(forced=(ForcedStep(1, move=(move,)),)), PLAN, manifest_of(PLAN))
+        check_steps(AdaptSettings(forced=(ForcedStep(1, move=(move,)),)), PLAN, manifest_of(PLAN))
     assert (caught.value.primary, caught.value.detail) == (primary, detail)
 
 
 def test_one_key_under_two_names_is_moved_once() -> None:
     step = ForcedStep(1, move=((L1, (3, 4), 1), (Label("k0"), None, 0)))
     with pytest.raises(JobError, match='moves "k0:3" to slot 0 and to slot 1'):
-        check_steps(MemorySettings(forced=(step,)), PLAN, manifest_of(PLAN))
+        check_steps(AdaptSettings(forced=(step,)), PLAN, manifest_of(PLAN))
 
 
 def test_slots_that_have_gone_since_are_passed_over() -> None:
@@ -394,11 +394,11 @@ def test_groups_are_spread_and_drawn_together() -> None:
     step = ForcedStep(1, move=((L1, (0, 1), 1),), spread=((L1, 0, (1, 0), "A"),), draw_together=((L2, 3),))
     moved, spread = MoveGroups(((J1, 0, 1),), 1, "forced"), SpreadGroup(J1, 0, "A", (1, 0), 1, "forced")
     assert forced(step) == [moved, spread], "nothing is to be drawn together"
-    settings, manifest = MemorySettings(forced=(step,)), manifest_of(PLAN, *HELD)
+    settings, manifest = AdaptSettings(forced=(step,)), manifest_of(PLAN, *HELD)
     after = apply_all(effects_of([moved, spread], PLAN, manifest, Ledgers(PLAN), Learned()).updates, manifest)
     assert after.placement.spreads == {PLAN.operators[J1].partitioning: {0: Spread("A", (1, 0))}}
     assert Asked(after, settings=settings).propose(ForceSteps.of(settings)) == []
-    draw = MemorySettings(forced=(ForcedStep(1, draw_together=((L1, 0),)),))
+    draw = AdaptSettings(forced=(ForcedStep(1, draw_together=((L1, 0),)),))
     (drawn,) = Asked(after, settings=draw).propose(ForceSteps.of(draw))
     assert drawn == DrawTogether(J1, 0, 1, "forced")
     later = apply_all(effects_of([drawn], PLAN, after, Ledgers(PLAN), Learned()).updates, after)
@@ -444,7 +444,7 @@ def test_groups_are_spread_and_drawn_together() -> None:
 )
 def test_spreads_that_cannot_be(step: ForcedStep, primary: str, detail: str | None) -> None:
     with pytest.raises(JobError) as caught:
-        check_steps(MemorySettings(forced=(step,)), PLAN, manifest_of(PLAN))
+        check_steps(AdaptSettings(forced=(step,)), PLAN, manifest_of(PLAN))
     assert caught.value.primary == primary
     assert detail is None or caught.value.detail == detail
 
@@ -453,7 +453,7 @@ def test_a_routed_join_cannot_be_spread() -> None:
     routed = chain_plan(tree="mjoin")
     step = ForcedStep(1, spread=((L1, 0, (0, 1), "A"),))
     with pytest.raises(JobError, match='names "J1:0", which the plan does not have') as caught:
-        check_steps(MemorySettings(forced=(step,)), routed, manifest_of(routed))
+        check_steps(AdaptSettings(forced=(step,)), routed, manifest_of(routed))
     assert caught.value.hint == "`watersmeet explain` shows the operators; routed ones have no groups."
 
 

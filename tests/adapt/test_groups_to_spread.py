@@ -11,11 +11,11 @@ from adapt.asking import J1, PLAN, Asked, entry
 from small_plans import GROUPS, manifest_of
 from watersmeet.adapt.decisions import CutGroup, Decision, DrawTogether, MoveGroups, SpreadGroup
 from watersmeet.adapt.policies.balance_slots import BalanceSlots
-from watersmeet.adapt.settings import BalanceSettings
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.placement import Placement
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.model.smoothing import find_smoothing
+from watersmeet.settings.balance import BalanceSettings
 from watersmeet.state.manifest import BatchRecord, Learned
 
 K0 = PLAN.operators[J1].partitioning

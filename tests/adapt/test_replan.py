@@ -15,11 +15,11 @@ from watersmeet.adapt.policies.migrate.road import corrected, learn_road
 from watersmeet.adapt.policies.replan.library import KEPT, Served, library_json, nearest, read_library, remember
 from watersmeet.adapt.policies.replan.looks import Look, change
 from watersmeet.adapt.policies.replan_worthwhile import ReplanWorthwhile
-from watersmeet.adapt.settings import ReplanSettings
 from watersmeet.errors import JobError
 from watersmeet.model.statistics import Measured, PairCounts
 from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.optimize.reconsider import figures_of, guess_seconds
+from watersmeet.settings.replan import ReplanSettings
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest
 
 EVERY = 5

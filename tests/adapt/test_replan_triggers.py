@@ -9,7 +9,7 @@ import pytest
 from watersmeet.adapt.policies.replan.looks import Look
 from watersmeet.adapt.policies.replan.recent import FEWEST, KEPT, rises_steadily, then
 from watersmeet.adapt.policies.replan.triggers import OWED, SLOT, STATE, TRIGGERS, Signs, signals
-from watersmeet.adapt.settings import ReplanSettings
+from watersmeet.settings.replan import ReplanSettings
 
 BUDGET = 1000
 SAME = Look(5, {"A": 1.0}, 0, asked={"A": 1.0})

@@ -21,7 +21,6 @@ from watersmeet.adapt.policies.replan.recent import then
 from watersmeet.adapt.policies.ring.length import ring_signals
 from watersmeet.adapt.policies.ring.relocation import next_step
 from watersmeet.adapt.policies.ring.smoothing import RingView, level_rows, smooth
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings, RingSettings
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import OperatorName
@@ -30,6 +29,9 @@ from watersmeet.model.slices import BY_TIME
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.ring import RingSettings
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Track, Warming
@@ -142,7 +144,7 @@ def follow(
     loads: list[float], machine: Machine, ring: RingSettings = AUTO, slots: int = 6, start: int = 2
 ) -> tuple[list[int], list[Decision]]:
     """The lengths that a ring comes to have under these loads (in seconds of one slot), and what is decided."""
-    asked_for = MemorySettings(ring=ring)
+    asked_for = AdaptSettings(ring=ring)
     policy, learned, decided = AdaptRing.of(asked_for), Learned(), list[Decision]()
     manifest = replace(manifest_of(PLAN, *HELD), placement=Placement(slots, 8, ring=start))
     had = []
@@ -249,7 +251,7 @@ BUSY = {"ring_seconds": (0.9,) * 6, "ring_pairs": (100.0,) * 6}
 
 def proposed(ring: RingSettings = AUTO, plan: Any = PLAN, slots: int = 4, **more: Any) -> list[Decision]:
     manifest = replace(manifest_of(plan, *HELD), placement=Placement(slots, 8, ring=min(2, slots)))
-    asked_for = MemorySettings(ring=ring)
+    asked_for = AdaptSettings(ring=ring)
     asked = Asked(
         more.get("manifest", manifest), settings=asked_for, learned=more.get("learned", Learned(recent=BUSY)), plan=plan
     )
@@ -304,7 +306,7 @@ def test_balance_by_time_levels_rings_too() -> None:
     manifest = replace(manifest, placement=uneven, batch=replace(manifest.batch, number=9))
     learned = Learned(slots=(SlotFigures(0.7, 0.7), SlotFigures(0.1, 0.1)))
     for balance, expected in (("off", [MoveGroups]), ("time", [])):
-        asked_for = MemorySettings(ring=RingSettings(policy="smooth"), balance=BalanceSettings(balance))
+        asked_for = AdaptSettings(ring=RingSettings(policy="smooth"), balance=BalanceSettings(balance))
         asked = Asked(manifest, settings=asked_for, learned=learned, plan=PLAN)
         assert [type(entry) for entry in asked.propose(AdaptRing.of(asked_for))] == expected
 

@@ -18,10 +18,12 @@ from watersmeet.adapt.effects import effects_of, settle
 from watersmeet.adapt.policies.replan.recent import then
 from watersmeet.adapt.policies.scale.seconds import BATCH, ROWS, WORK, Bounds, Load, wanted
 from watersmeet.adapt.policies.scale_slots import ScaleSlots
-from watersmeet.adapt.settings import OFF, MemorySettings, ScaleSettings
 from watersmeet.errors import JobError
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.runtime.driver import load_signals
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.scale import ScaleSettings
+from watersmeet.settings.words import OFF
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Manifest, Track, Warming
@@ -102,7 +104,7 @@ def follow(
     manifest = replace(manifest, placement=replace(manifest.placement, slots=slots))
     had = []
     for load in loads:
-        asked = Asked(manifest, settings=MemorySettings(scale=scale), learned=learned).propose(policy)
+        asked = Asked(manifest, settings=AdaptSettings(scale=scale), learned=learned).propose(policy)
         decided += asked
         effects = effects_of(settle(asked), PLAN, manifest, Ledgers(PLAN), learned)
         manifest = apply_all(effects.updates, manifest)
@@ -192,7 +194,7 @@ LATE = {BATCH: (14.0,) * 6, WORK: (12.6,) * 6, ROWS: (100.0,) * 6}
 
 def proposed(manifest: Manifest, recent: Mapping[str, tuple[float, ...]] = LATE, **more: Any) -> list[Decision]:
     scale = replace(SETTINGS, **more)
-    return Asked(manifest, settings=MemorySettings(scale=scale), learned=Learned(recent=recent)).propose(
+    return Asked(manifest, settings=AdaptSettings(scale=scale), learned=Learned(recent=recent)).propose(
         ScaleSlots(scale)
     )
 

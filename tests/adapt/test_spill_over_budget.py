@@ -12,7 +12,7 @@ from small_plans import chain_plan, manifest_of, piece
 from watersmeet.adapt.decisions import CannotSpill, SpillGroups
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
-from watersmeet.adapt.settings import MemorySettings
+from watersmeet.settings.adapt import AdaptSettings
 
 
 @pytest.mark.parametrize("moment", [Moment.BEFORE_BATCH, Moment.AFTER_BATCH])
@@ -49,7 +49,7 @@ from watersmeet.adapt.settings import MemorySettings
 )
 def test_too_much_is_spilled(moment: Moment, budget: int | None, settings: dict[str, Any], spilled: int) -> None:
     """After a batch, and before one: an earlier run may have died before it did, or have had a larger budget."""
-    memory = MemorySettings(budget, **{"spill": "largest", **settings})
+    memory = AdaptSettings(budget, **{"spill": "largest", **settings})
     found = Asked(manifest_of(PLAN, *HELD), moment, memory).propose(SpillOverBudget.of(memory))
     assert len(found) == bool(spilled)
     for decision in found:
@@ -63,7 +63,7 @@ def test_a_routed_join_that_outgrows_the_budget_is_told_once() -> None:
     plan = chain_plan(tree="mjoin")
     assert not plan.operators
     manifest = manifest_of(plan, piece(plan, "a", "A", ALL, 0))
-    memory = MemorySettings(10)
+    memory = AdaptSettings(10)
     asked = Asked(manifest, Moment.AFTER_BATCH, memory, plan=plan)
     (decision,) = asked.propose(SpillOverBudget.of(memory))
     assert isinstance(decision, CannotSpill)
@@ -88,7 +88,7 @@ def test_slots_spill_and_then_what_is_too_much_in_all(
     budget: int | None, of_slots: dict[int, int], in_all: int
 ) -> None:
     """Slot 0 has 6 of the 8 groups of 100 bytes, slot 1 has 2; each may have 400."""
-    memory = MemorySettings(budget, spill="largest", slot_bytes=400)
+    memory = AdaptSettings(budget, spill="largest", slot_bytes=400)
     manifest = manifest_of(PLAN, *HELD)
     k0 = PLAN.operators[J1].partitioning
     manifest = replace(manifest, placement=manifest.placement.move(k0, {4: 0, 5: 0}))

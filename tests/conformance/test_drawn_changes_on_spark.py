@@ -45,7 +45,6 @@ from judged_jobs import (
 )
 from strategies import RANDOMS, Case, cases, contract_settings, counted
 from watersmeet import faults
-from watersmeet.adapt.forced_step import ForcedStep, LabelledSpread
 from watersmeet.adapt.policies.migrate import ROADS, seeded
 from watersmeet.adapt_section import AdaptConfig
 from watersmeet.errors import WatersmeetError
@@ -58,6 +57,7 @@ from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.plan.tree import choose_tree
+from watersmeet.settings.forced_step import ForcedStep, LabelledSpread
 from watersmeet.state.files import Folder
 from watersmeet.state.table import read_versions
 

@@ -30,8 +30,8 @@ from experiments.early_claims import check_claims
 from experiments.early_page import make_page, terminal_rows
 from experiments.early_runs import Outcome, Outcomes, lead, run_case, run_cases
 from experiments.page import write_page
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.generate.arrivals import key_of
+from watersmeet.settings.adapt import AdaptSettings
 
 SMALL = Setting(rows=1_000)
 
@@ -108,13 +108,13 @@ def test_the_answer_is_whole_whatever_came_early(method: Method) -> None:
     rows = make_rows(setting)
     course = replace(setting.course, clean_up=True)
 
-    def answer(memory: MemorySettings) -> tuple[list[tuple[object, ...]], int]:
+    def answer(memory: AdaptSettings) -> tuple[list[tuple[object, ...]], int]:
         found: list[pa.RecordBatch] = []
         history = run_budgeted(bind_query(setting), rows, course, memory, lambda record: 1.0, found.extend)
         return sorted(zip(*pa.Table.from_batches(found).to_pydict().values(), strict=True)), history.spills
 
     tight, spills = answer(method.settings(setting, input_bytes(rows)))
-    unlimited, _ = answer(MemorySettings())
+    unlimited, _ = answer(AdaptSettings())
     assert spills > 0
     assert len(unlimited) == count_results(setting, rows) > 0
     assert tight == unlimited

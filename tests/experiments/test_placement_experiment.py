@@ -33,8 +33,9 @@ from experiments.placement import (
     settings,
     short,
 )
-from watersmeet.adapt.settings import OFF, MemorySettings
 from watersmeet.kernel.hashing import hash_keys
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.words import OFF
 
 TINY = Extent(100, 240.0, 30, (0.5, 0.9), (15, 45), 15)
 
@@ -107,7 +108,7 @@ def test_a_run_that_moves_groups_gives_the_same_rows() -> None:
     setting = short(TINY)
     rows = setting.rows()
     expected: list[pa.RecordBatch] = []
-    unlimited = run_budgeted(setting.query, rows, setting.course(STILL), MemorySettings(), keep=expected.extend)
+    unlimited = run_budgeted(setting.query, rows, setting.course(STILL), AdaptSettings(), keep=expected.extend)
     found: list[pa.RecordBatch] = []
     contender = setting.contenders[1]
     memory = contender.memory(unlimited.most_bytes // 4)

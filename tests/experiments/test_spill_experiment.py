@@ -29,7 +29,8 @@ from experiments.spill import (
     tree_settings,
     uneven,
 )
-from watersmeet.adapt.settings import OFF, MemorySettings
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.words import OFF
 
 TINY = Size(scale=50, batches=10, groups=30)
 LEAST = Size(scale=100, batches=5, groups=10)
@@ -76,7 +77,7 @@ def test_the_number_of_results_does_not_depend_on_the_scale_but_by_the_factor() 
     def results(scale: int) -> int:
         size = Size(scale, 4, 30)
         setting = join_settings(size)[0]
-        return run_budgeted(setting.query(), setting.rows(), setting.course(size), MemorySettings()).results
+        return run_budgeted(setting.query(), setting.rows(), setting.course(size), AdaptSettings()).results
 
     assert results(50) == pytest.approx(2 * results(100), rel=0.02)
 
@@ -95,9 +96,9 @@ def test_run_time_and_clean_up_give_the_answer_of_a_run_without_a_budget(policy:
     setting = tree_setting((3, 2, 3), "", TINY)
     query, rows, course = setting.query(), setting.rows(), setting.course(TINY)
     expected: list[pa.RecordBatch] = []
-    unlimited = run_budgeted(query, rows, course, MemorySettings(), keep=expected.extend)
+    unlimited = run_budgeted(query, rows, course, AdaptSettings(), keep=expected.extend)
     found: list[pa.RecordBatch] = []
-    memory = MemorySettings(unlimited.most_bytes // 5, policy, merge=OFF)
+    memory = AdaptSettings(unlimited.most_bytes // 5, policy, merge=OFF)
     run = run_budgeted(query, rows, course, memory, keep=found.extend)
     assert bag(found) == bag(expected) != Counter()
     assert run.spills > 1
@@ -109,7 +110,7 @@ def test_run_time_and_clean_up_give_the_answer_of_a_run_without_a_budget(policy:
 def test_after_a_spill_the_run_is_inside_its_budget() -> None:
     setting = join_settings(TINY)[0]
     query, rows, course = setting.query(), setting.rows(), setting.course(TINY)
-    unlimited = run_budgeted(query, rows, course, MemorySettings())
+    unlimited = run_budgeted(query, rows, course, AdaptSettings())
     budget = unlimited.most_bytes // 2
     run = run_budgeted(query, rows, course, setting.contenders[1].memory(budget))
     assert all(sample.active_bytes <= budget for sample in run.run_time)
@@ -121,7 +122,7 @@ def test_what_the_clean_up_will_merge_goes_cold_before_it_begins() -> None:
     """Nothing is above the one join, so what is active from then on is what owes nothing."""
     setting = join_settings(TINY)[0]
     query, rows, course = setting.query(), setting.rows(), setting.course(TINY)
-    unlimited = run_budgeted(query, rows, course, MemorySettings())
+    unlimited = run_budgeted(query, rows, course, AdaptSettings())
     run = run_budgeted(query, rows, course, setting.contenders[0].memory(unlimited.most_bytes // 2))
     assert len(run.clean_up) > 1
     assert len({sample.active_bytes for sample in run.clean_up}) == 1
@@ -146,7 +147,7 @@ def test_rows_arrive_at_their_event_time() -> None:
     times = [0, 9_999_999, 10_000_000, 39_000_000]
     rows = pa.record_batch([pa.array([1] * 4), pa.array(times)], schema=schema)
     query = bind_streams("SELECT A.k FROM A [UNBOUNDED], B [UNBOUNDED] WHERE A.k = B.k", {"A": schema, "B": schema})
-    run = run_budgeted(query, {"A": rows, "B": rows}, Course("mjoin", 10.0, 1, 4), MemorySettings())
+    run = run_budgeted(query, {"A": rows, "B": rows}, Course("mjoin", 10.0, 1, 4), AdaptSettings())
     assert [(sample.seconds, sample.results) for sample in run.samples] == [(10, 4), (20, 9), (40, 16)]
     assert [run.results_at(at) for at in (0, 10, 35, 40)] == [0, 4, 9, 16]
 
@@ -154,7 +155,7 @@ def test_rows_arrive_at_their_event_time() -> None:
 def test_batches_take_as_long_as_they_are_said_to() -> None:
     setting = join_settings(TINY)[0]
     query, rows, course = setting.query(), setting.rows(), setting.course(TINY)
-    run = run_budgeted(query, rows, course, MemorySettings(), takes=lambda record: record.rows_in / 1000)
+    run = run_budgeted(query, rows, course, AdaptSettings(), takes=lambda record: record.rows_in / 1000)
     assert run.samples[0].seconds == pytest.approx(course.batch_seconds + 3 * 2000 / 10 / 1000, rel=0.01)
 
 

@@ -16,8 +16,9 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
-from watersmeet.runtime.opening import RunSettings, open_run
+from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs
+from watersmeet.settings.run import RunSettings
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Delivery

@@ -11,15 +11,16 @@ from typing import Any
 import pyarrow as pa
 
 from small_plans import CHAIN, GROUPS, SECOND, STREAMS
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.lang.binder import bind
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Event
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import SourceBatch
-from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
+from watersmeet.runtime.opening import OpenRun, open_run
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.planning import PlanSettings
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.plan import PlanSettings
+from watersmeet.settings.run import RunSettings
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Delivery
 
@@ -72,13 +73,13 @@ class Session:
 def session(
     home: Path,
     sink: Sink | None = None,
-    memory: MemorySettings | None = None,
+    memory: AdaptSettings | None = None,
     slots: int = 2,
     clock: Clock | None = None,
     plan: PlanSettings | None = None,
 ) -> Iterator[Session]:
     """Open the run, to be used step by step; `run.driver.begin()` is the caller's."""
-    settings = RunSettings(plan or PlanSettings(TREE), memory or MemorySettings(), slots, GROUPS)
+    settings = RunSettings(plan or PlanSettings(TREE), memory or AdaptSettings(), slots, GROUPS)
     opened = open_run(
         QUERY, settings, CheckpointFolders(str(home / "ck")), Outputs.of("parquet", str(home / "out"), None)
     )

@@ -13,9 +13,7 @@ import pytest
 from runtime.sessions import Sink, Undelivered, rows, session
 from small_plans import GROUPS
 from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups
-from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.settings import MemorySettings, ReplanSettings
 from watersmeet.errors import StateConflictError
 from watersmeet.model.ids import Label
 from watersmeet.runtime.checkpoint import newest_manifest
@@ -23,6 +21,9 @@ from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.reports import StreamReport, TaskReport
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.forced_step import ForcedStep
+from watersmeet.settings.replan import ReplanSettings
 from watersmeet.state.by_slot import grouped_bytes_by_slot
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Manifest
@@ -227,7 +228,7 @@ def test_a_slot_that_gets_more_groups_spills_before_the_next_batch(
     """By force, or by hand. Each of two slots has room for its own groups, and neither for those of both."""
     limit = 26_000
     began_with: list[int] = []
-    with session(tmp_path, memory=MemorySettings(slot_bytes=limit, forced=steps)) as one:
+    with session(tmp_path, memory=AdaptSettings(slot_bytes=limit, forced=steps)) as one:
         driver = one.run.driver
         run = driver.executor.run
 
@@ -251,7 +252,7 @@ def test_a_slot_that_gets_more_groups_spills_before_the_next_batch(
 
 @pytest.mark.parametrize("limit", [None, 1 << 30])
 def test_the_fullest_slot_is_noted_where_slots_have_a_limit(tmp_path: Path, limit: int | None) -> None:
-    memory = MemorySettings(slot_bytes=limit, replan=ReplanSettings("memory-driven"))
+    memory = AdaptSettings(slot_bytes=limit, replan=ReplanSettings("memory-driven"))
     with session(tmp_path, memory=memory) as one:
         driver = one.run.driver
         driver.run_batch(rows(0))
@@ -326,7 +327,7 @@ class SlowClock(VirtualClock):
 
 def test_the_pace_of_batches_is_learned_and_survives_a_restart(tmp_path: Path) -> None:
     """Of batches, not of rounds: so are the figures of groups."""
-    with session(tmp_path, clock=SlowClock(), memory=MemorySettings(10**9)) as one:
+    with session(tmp_path, clock=SlowClock(), memory=AdaptSettings(10**9)) as one:
         driver, plan = one.run.driver, one.opened.plan
         driver.run_batch(rows(0))
         first = one.events[-1]["seconds"]

@@ -12,8 +12,6 @@ import pytest
 
 from runtime.sessions import QUERY, TREE
 from small_plans import GROUPS, STREAMS, chain_plan, piece
-from watersmeet.adapt.forced_step import ForcedStep
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import load_job
 from watersmeet.errors import CheckpointError, JobError, ResourceError
 from watersmeet.lang.binder import bind
@@ -23,9 +21,12 @@ from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.runtime import opening
 from watersmeet.runtime.checkpoint import newest_manifest
-from watersmeet.runtime.opening import OpenRun, RunSettings, open_run, plan_ahead, settings_of
+from watersmeet.runtime.opening import OpenRun, open_run, plan_ahead, settings_of
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.planning import PlanSettings
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.forced_step import ForcedStep
+from watersmeet.settings.plan import PlanSettings
+from watersmeet.settings.run import RunSettings
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
@@ -80,7 +81,7 @@ def test_a_restart_has_the_plan_of_its_checkpoint_whatever_statistics_say(
 
 def test_a_restart_keeps_what_rows_carry(folders: CheckpointFolders) -> None:
     """With a budget rows carry their lineage from the first batch on, or never."""
-    first = opened(open_run(QUERY, settings(memory=MemorySettings(1000)), folders))
+    first = opened(open_run(QUERY, settings(memory=AdaptSettings(1000)), folders))
     assert first.plan.spec.lineage
     again = opened(open_run(QUERY, settings(), folders))
     assert again.plan.spec == first.plan.spec
@@ -107,7 +108,7 @@ def test_a_former_run_can_commit_nothing_once_anything_was_deleted(
 def test_forced_steps_that_cannot_be_taken_are_refused_before_anything_is_made(
     folders: CheckpointFolders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = settings(memory=MemorySettings(forced=(ForcedStep(1, spill_share=0.5, spill=(("J9", 0),)),)))
+    wrong = settings(memory=AdaptSettings(forced=(ForcedStep(1, spill_share=0.5, spill=(("J9", 0),)),)))
     with pytest.raises(JobError, match='names "J9:0"'):
         open_run(QUERY, wrong, folders)
     assert newest_manifest(folders) is None
@@ -247,7 +248,7 @@ def test_another_number_of_slots_is_let_in(folders: CheckpointFolders) -> None:
 
 
 def test_what_a_run_without_a_checkpoint_spills_goes_with_it() -> None:
-    run = open_run(QUERY, settings(memory=MemorySettings(1000)))
+    run = open_run(QUERY, settings(memory=AdaptSettings(1000)))
     assert run.spill is not None and Path(run.spill.path()).exists()
     run.close()
     assert not Path(run.spill.path()).exists()

@@ -14,7 +14,6 @@ import pytest
 from strategies import counted
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.policies.replan_by_slot import ReplanBySlot
-from watersmeet.adapt.settings import MemorySettings, ReplanSettings
 from watersmeet.errors import JobError
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.lang.binder import bind
@@ -26,6 +25,8 @@ from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.replan import ReplanSettings
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
 SECOND = 1_000_000
@@ -52,7 +53,7 @@ class SlottedRun:
         text = f"SELECT A.v AS a, B.v AS b, C.v AS c FROM {froms} WHERE A.k = B.k AND B.k = C.k"
         self.query = bind(text, self.streams)
         laid_out = lay_out(self.query, choose_tree(self.query, plan))
-        settings = MemorySettings(replan=ReplanSettings("refined", every=3, scope=scope))
+        settings = AdaptSettings(replan=ReplanSettings("refined", every=3, scope=scope))
         self.results = MemoryResults()
         checkpoint = in_memory(self.query, laid_out.spec, Placement(2, 2))
         self.run = LocalRun(laid_out, checkpoint, self.results, controller=Controller(laid_out, settings))
@@ -111,5 +112,5 @@ def test_settings() -> None:
         ReplanSettings("refined", scope="slots")
     assert caught.value.primary == 'unknown replan_scope "slots"'
     assert not ReplanSettings("off", scope="slot").is_by_slot
-    asked = Controller(SlottedRun("slot").run.plan, MemorySettings(replan=ReplanSettings("refined", scope="slot")))
+    asked = Controller(SlottedRun("slot").run.plan, AdaptSettings(replan=ReplanSettings("refined", scope="slot")))
     assert any(isinstance(policy, ReplanBySlot) for policy in asked.policies)

@@ -9,10 +9,10 @@ import pytest
 
 from function_sink import open_query
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, write_streams
-from watersmeet.adapt.forced_step import ForcedStep
 from watersmeet.adapt_section import AdaptConfig
 from watersmeet.errors import JobError
 from watersmeet.model.ids import Label
+from watersmeet.settings.forced_step import ForcedStep
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

@@ -13,10 +13,8 @@ import pyarrow as pa
 import pytest
 
 from strategies import counted
-from watersmeet.adapt.forced_step import parse_groups, parse_step
 from watersmeet.adapt.policies.check_forced import check_steps
 from watersmeet.adapt.policies.migrate.balancing import choose_balance
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.draw.explain import explain_json, explain_text
 from watersmeet.errors import JobError
 from watersmeet.kernel.hashing import hash_keys
@@ -32,6 +30,9 @@ from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
 from watersmeet.runtime.stages.slot_state import slices_of
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.forced_step import parse_groups, parse_step
 from watersmeet.state.manifest import Manifest
 
 SCHEMA = pa.schema([("k", pa.int64()), ("y", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
@@ -312,7 +313,7 @@ def test_forced_steps_that_are_refused(steps: list[dict[str, Any]], error: str) 
         forced = tuple(parse_step({"at_batch": 3, **step}) for step in steps if "plan" in step or "groups" in step)
         forced += tuple(parse_step({"at_batch": 4, **step}) for step in steps if "spill" in step)
         manifest = first_manifest(run.query, run.run.plan.spec, Placement(2, GROUPS))
-        check_steps(MemorySettings(forced=forced), run.run.plan, manifest)
+        check_steps(AdaptSettings(forced=forced), run.run.plan, manifest)
     assert caught.value.primary == error
 
 
@@ -322,7 +323,7 @@ def test_forced_steps_with_shapes_that_are_taken() -> None:
     forced = tuple(parse_step({"at_batch": 3, **step}) for step in steps)
     later = parse_step({"at_batch": 4, "spill": ["J1:1", "J3:0"]})
     manifest = first_manifest(run.query, run.run.plan.spec, Placement(2, GROUPS))
-    check_steps(MemorySettings(forced=(*forced, later)), run.run.plan, manifest)
+    check_steps(AdaptSettings(forced=(*forced, later)), run.run.plan, manifest)
 
 
 BALANCED = {

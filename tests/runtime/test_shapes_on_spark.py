@@ -9,9 +9,9 @@ import pytest
 
 from function_sink import open_query
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, write_streams
-from watersmeet.adapt.forced_step import parse_step
 from watersmeet.adapt_section import AdaptConfig
 from watersmeet.errors import JobError
+from watersmeet.settings.forced_step import parse_step
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

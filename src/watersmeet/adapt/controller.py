@@ -11,10 +11,10 @@ from watersmeet.adapt.effects import Effects, effects_of, place_first, settle
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policy import Policy
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.model.routing import Groups
 from watersmeet.optimize.reconsider import Planning
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.expiry import Watermarks
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Manifest
@@ -26,13 +26,13 @@ class Controller:
     def __init__(
         self,
         plan: PhysicalPlan,
-        settings: MemorySettings | None = None,
+        settings: AdaptSettings | None = None,
         policies: tuple[Policy, ...] | None = None,
         planning: Planning = Planning(),  # noqa: B008 - frozen
     ) -> None:
         self.plan = plan
         self.planning = planning
-        self.settings = settings or MemorySettings()
+        self.settings = settings or AdaptSettings()
         self.ledgers = Ledgers(plan)
         self.policies = policies_for(self.settings) if policies is None else policies
 

@@ -15,10 +15,11 @@ from watersmeet.adapt.policies.scale_slots import ScaleSlots
 from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
 from watersmeet.adapt.policy import Policy
-from watersmeet.adapt.settings import OFF, MemorySettings
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.words import OFF
 
 
-def policies_for(settings: MemorySettings) -> tuple[Policy, ...]:
+def policies_for(settings: AdaptSettings) -> tuple[Policy, ...]:
     """What a run with these settings asks, in this order."""
     replanning: tuple[Policy, ...] = ()
     if settings.replan.trigger != OFF:

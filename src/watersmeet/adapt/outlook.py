@@ -11,7 +11,6 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import Any
 
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.adapt.take_view import view_memory
 from watersmeet.adapt.view import MemoryView
 from watersmeet.errors import InternalError
@@ -33,6 +32,7 @@ from watersmeet.optimize.reconsider import (
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.plan.spec import PlanSpec
+from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.by_slot import cold_bytes_by_slot, grouped_bytes_by_slot
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
@@ -66,7 +66,7 @@ class Facts:
     ledgers: Ledgers
     learned: Learned
     watermarks_us: Watermarks
-    settings: MemorySettings
+    settings: AdaptSettings
     planning: Planning = Planning()  # noqa: RUF009 - frozen
     now_us: int = 0  # since 1970, by the clock of the run
     within: Groups | None = None  # what groups hold and owe is shown of these alone, if any

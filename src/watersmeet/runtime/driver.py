@@ -21,14 +21,13 @@ from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.decisions import ChangePlan, Decision, Rescale, Work, for_people, to_json
 from watersmeet.adapt.effects import Effects
 from watersmeet.adapt.outlook import Moment
-from watersmeet.adapt.policies.migrate import AUTO, find_road
+from watersmeet.adapt.policies.migrate import find_road
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.road import learn_road
 from watersmeet.adapt.policies.replan import recent
 from watersmeet.adapt.policies.replan.triggers import signals
 from watersmeet.adapt.policies.ring.length import ring_signals
 from watersmeet.adapt.policies.scale.seconds import signals as load_signals
-from watersmeet.adapt.settings import OFF
 from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
 from watersmeet.model.placement import check_slots
@@ -53,6 +52,7 @@ from watersmeet.runtime.regrouping import regroup
 from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport, merge_stream_reports
 from watersmeet.runtime.rhythm import Rhythm
 from watersmeet.runtime.seeding import Seeding
+from watersmeet.settings.words import AUTO, OFF
 from watersmeet.state.boundaries import Boundaries, due_boundaries
 from watersmeet.state.by_slot import state_bytes_by_slot
 from watersmeet.state.files import Folder

@@ -17,8 +17,9 @@ from watersmeet.plan.ring_ways import UNSAID, RingWay
 from watersmeet.plan.spec import PlanSpec, way_of
 from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.former_query import fitted, former_of
-from watersmeet.runtime.opening import RunSettings, plan_ahead, refuse_steps, regrouped, spec_of_changed
+from watersmeet.runtime.opening import plan_ahead, refuse_steps, regrouped, spec_of_changed
 from watersmeet.runtime.planning import silent_note
+from watersmeet.settings.run import RunSettings
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest

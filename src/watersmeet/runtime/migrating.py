@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from watersmeet import faults
 from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, to_json
 from watersmeet.adapt.outlook import Moment
-from watersmeet.adapt.policies.migrate import AUTO, check_road, find_road
+from watersmeet.adapt.policies.migrate import check_road, find_road
 from watersmeet.adapt.policies.migrate.balancing import choose_balance
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.road import FULL, Advance, Road, Standing, TakeOver, Wait
@@ -46,6 +46,7 @@ from watersmeet.plan.tree import still_weighed
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.reports import TaskReport
 from watersmeet.runtime.seeding import Seeding
+from watersmeet.settings.words import AUTO
 from watersmeet.state.expiry import expire_made, horizon_us
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import ANSWERS, WARMS_UP, Manifest, Track, Warming

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.policies.check_forced import check_steps
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.config import Job
 from watersmeet.errors import CheckpointError, StateConflictError
-from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, Placement
+from watersmeet.model.placement import Placement
 from watersmeet.model.slices import BY_TIME
 from watersmeet.optimize.allocate import SPREAD, allocate, load_factors
 from watersmeet.optimize.choose import ChosenPlan
@@ -44,7 +43,6 @@ from watersmeet.runtime.former_query import fitted, former_of
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import (
     Planner,
-    PlanSettings,
     asked_plan,
     choose_spec,
     machine_model,
@@ -54,31 +52,18 @@ from watersmeet.runtime.planning import (
     silent_note,
 )
 from watersmeet.runtime.upgrading import open_table
+from watersmeet.settings.plan import PlanSettings
+from watersmeet.settings.run import RunSettings
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.identity import identify
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import ANSWERS, Manifest
-from watersmeet.state.retention import Retention
 from watersmeet.state.shapes import plan_of
 from watersmeet.state.table import FileTable
 from watersmeet.state.updates import SetTracks, Update
 
 TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What both runtimes are told about a run."""
-
-    plan: PlanSettings = PlanSettings()  # noqa: RUF009 - frozen
-    memory: MemorySettings = MemorySettings()  # noqa: RUF009 - frozen
-    slots: int = DEFAULT_SLOTS
-    groups: int = DEFAULT_GROUPS
-    retention: Retention = Retention()  # noqa: RUF009 - frozen
-
-    def __post_init__(self) -> None:
-        self.plan.ring.check_slots(min(self.memory.ring.slots or self.slots, self.slots))
 
 
 def settings_of(job: Job) -> RunSettings:

@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from watersmeet.adapt.settings import OFF, MemorySettings
 from watersmeet.errors import JobError
 from watersmeet.optimize.choose import ChosenPlan, choose_plan, show_considered
-from watersmeet.optimize.cost import NO_LIMITS, Limits
 from watersmeet.optimize.estimates import CostModel
 from watersmeet.optimize.query_graph import Statistics, known_rates, model_for
 from watersmeet.optimize.reconsider import Planning
@@ -19,21 +17,13 @@ from watersmeet.plan.ring_ways import ATR, AUTO, RingWay
 from watersmeet.plan.spec import PlanSpec, going_on, spec_of, way_of
 from watersmeet.plan.tree import choose_tree, still_weighed
 from watersmeet.runtime.calibration import machine_costs
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.plan import PlanSettings
+from watersmeet.settings.words import OFF
 from watersmeet.state.manifest import Manifest
 
 
-@dataclass(frozen=True)
-class PlanSettings:
-    """What a user says about the plan: which one (see `optimize/choose.py`), what is known of the streams, limits, and
-    how rings are spread (`plan/ring_ways.py`)."""
-
-    plan: str = "auto"
-    statistics: Statistics | None = None
-    limits: Limits = NO_LIMITS
-    ring: RingWay = RingWay()  # noqa: RUF009 - frozen
-
-
-def refuse_budget(query: Query, memory: MemorySettings, ring: RingWay) -> None:
+def refuse_budget(query: Query, memory: AdaptSettings, ring: RingWay) -> None:
     """Refuse to keep a ring inside a budget: rows in slices of time are met by all that comes, so none can go cold.
 
     Segments of a master can, as groups on a key do.
@@ -101,7 +91,7 @@ class Planner:
     """Makes specs for a run that is under way."""
 
     query: Query
-    settings: PlanSettings = PlanSettings()
+    settings: PlanSettings = PlanSettings()  # noqa: RUF009 - frozen
 
     def spec(self, plan: str, manifest: Manifest, lineage: bool) -> tuple[PlanSpec, str]:
         """The spec of a plan as a setting names it, by what was measured up to now, and why it is that one."""
@@ -111,7 +101,7 @@ class Planner:
         return spec, chosen.reason
 
 
-def planning_of(query: Query, settings: PlanSettings, memory: MemorySettings) -> Planning:
+def planning_of(query: Query, settings: PlanSettings, memory: AdaptSettings) -> Planning:
     """What plans are compared by while a query runs, if they are."""
     if memory.replan.trigger == OFF:
         return Planning()

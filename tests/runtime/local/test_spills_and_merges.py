@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from small_plans import CHAIN, GROUPS, SECOND, STREAMS, chain_plan, named
-from watersmeet.adapt.forced_step import ForcedStep
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.adapt.take_view import view_memory
 from watersmeet.kernel.hashing import hash_keys
 from watersmeet.lang.binder import bind
@@ -26,6 +24,8 @@ from watersmeet.runtime.events import Event
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.forced_step import ForcedStep
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
 
@@ -48,10 +48,10 @@ def batches_of(count: int, rows: int, keys: int = 40) -> Mapping[str, list[pa.Re
 
 
 def run_with(
-    settings: MemorySettings | None, data: Mapping[str, list[pa.RecordBatch]]
+    settings: AdaptSettings | None, data: Mapping[str, list[pa.RecordBatch]]
 ) -> Iterator[tuple[Event, Manifest, list[pa.RecordBatch]]]:
     """After each batch or round: its event, the manifest, and the results."""
-    settings = settings or MemorySettings()
+    settings = settings or AdaptSettings()
     query = bind(CHAIN, STREAMS)
     plan = lay_out(query, choose_tree(query, "((A B) C)"), lineage=settings.watched)
     results = MemoryResults()
@@ -75,7 +75,7 @@ def test_forced_steps_are_taken_at_their_batch() -> None:
         ForcedStep(4, spill_share=0.5),
         ForcedStep(5, spill=((J1, 3), (J1, 4)), merge=((J1, 3),)),
     )
-    found = list(run_with(MemorySettings(forced=forced, merge="off"), data))
+    found = list(run_with(AdaptSettings(forced=forced, merge="off"), data))
     batches = [entry for entry in found if entry[0]["event"] == "batch"]
     decided = {
         event["batch"]: [(entry["decision"], entry["reason"].split(":")[0]) for entry in event["decisions"]]
@@ -128,8 +128,8 @@ def cold_generations(manifest: Manifest, label: str, group: int) -> set[int]:
 def test_what_groups_earn_is_counted_exactly_where_nothing_is_sampled() -> None:
     """Over all batches: rows that came, results of the joins, and results of the query traced to both."""
     data = batches_of(5, 60)
-    *_, (_, manifest, _) = run_with(MemorySettings(10**9, smoothing="recent"), data)
-    outputs = [(event, rows) for event, _, rows in run_with(MemorySettings(10**9), data)]
+    *_, (_, manifest, _) = run_with(AdaptSettings(10**9, smoothing="recent"), data)
+    outputs = [(event, rows) for event, _, rows in run_with(AdaptSettings(10**9), data)]
     results = sum(len(batch) for _, rows in outputs for batch in rows)
     lower, upper = (manifest.figures[named(LINEAGE, label)] for label in ("J1", "J2"))
     assert results > 50
@@ -146,7 +146,7 @@ def test_results_are_traced_to_the_groups_that_made_them() -> None:
     """Against the groups of the keys of the results themselves."""
     data = batches_of(5, 60)
     query = bind(CHAIN.replace("A.v AS a", "A.k AS a"), STREAMS)  # so that a and b are the keys of the two joins
-    settings = MemorySettings(10**9)
+    settings = AdaptSettings(10**9)
     plan = lay_out(query, choose_tree(query, "((A B) C)"), lineage=True)
     results = MemoryResults()
     run = LocalRun(plan, in_memory(query, plan.spec, Placement(2, GROUPS)), results, settings)

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet.adapt.forced_step import ForcedStep
-from watersmeet.adapt.settings import MemorySettings, ReplanSettings
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.placement import Placement
@@ -24,6 +22,9 @@ from watersmeet.runtime.events import Event
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.forced_step import ForcedStep
+from watersmeet.settings.replan import ReplanSettings
 
 SCHEMA = parse_schema("k BIGINT, y BIGINT, v BIGINT, ts BIGINT")
 STREAMS = {name: Stream(name, SCHEMA) for name in "ABC"}
@@ -66,7 +67,7 @@ def run(
     physical = lay_out(query, choose_tree(query, plan))
     results, events, plans = MemoryResults(), list[Event](), list[str]()
     checkpoint = in_memory(query, physical.spec, Placement(2, 8))
-    settings = MemorySettings(forced=tuple(forced), replan=replan or ReplanSettings())
+    settings = AdaptSettings(forced=tuple(forced), replan=replan or ReplanSettings())
     running = LocalRun(physical, checkpoint, results, settings, report=events.append)
     found = list[pa.RecordBatch]()
     for _ in running.batches({name: RowsSource(STREAMS[name], batches) for name, batches in data.items()}):

@@ -15,15 +15,16 @@ import numpy as np
 
 from watersmeet.adapt.decisions import Decision, ResizeRing, ReviewMoves, ReviewRing
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.policies.balance import TIME
 from watersmeet.adapt.policies.balance_slots import BATCHES_KNOWN, last_change
-from watersmeet.adapt.policies.migrate import AUTO
 from watersmeet.adapt.policies.ring.length import limits, review, ring_load, wanted
-from watersmeet.adapt.policies.ring.relocation import PASSIVE, next_step
+from watersmeet.adapt.policies.ring.relocation import next_step
 from watersmeet.adapt.policies.ring.smoothing import RingView, level_rows, named_moves, smooth
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings, RingSettings
 from watersmeet.model.bounds import HASH_END
 from watersmeet.model.slices import BY_TIME
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import TIME, BalanceSettings
+from watersmeet.settings.ring import PASSIVE, RingSettings
+from watersmeet.settings.words import AUTO
 
 LEFT = "groups_left"  # of a change of length that is under way
 
@@ -37,7 +38,7 @@ class AdaptRing:
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
 
     @classmethod
-    def of(cls, settings: MemorySettings) -> AdaptRing:
+    def of(cls, settings: AdaptSettings) -> AdaptRing:
         return cls(settings.ring, replace(settings.balance, policy=settings.balancing))
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:

@@ -32,17 +32,18 @@ from watersmeet.adapt.decisions import (
 )
 from watersmeet.adapt.effects import IN_VAIN, in_vain
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.policies.balance import BALANCE_POLICIES, TIME
+from watersmeet.adapt.policies.balance import BALANCE_POLICIES
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot, SpreadWanted
 from watersmeet.adapt.policies.balance.relocation import Load, bytes_of, out_of_balance
 from watersmeet.adapt.policies.balance.routed import with_routed
-from watersmeet.adapt.settings import BalanceSettings, MemorySettings
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import GroupKey, Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.optimize.allocate import FEWEST
 from watersmeet.plan.spreading import heaviest_input
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import TIME, BalanceSettings
 
 BATCHES_KNOWN = 2  # that must have been measured before anything is decided
 ABOUT_ONE = 1.5  # keys, which are estimated where several files have rows
@@ -68,7 +69,7 @@ class BalanceSlots:
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY, Signal.GENERATIONS, Signal.PARTS})
 
     @classmethod
-    def of(cls, settings: MemorySettings) -> BalanceSlots:
+    def of(cls, settings: AdaptSettings) -> BalanceSlots:
         asked = replace(settings.balance, policy=settings.balancing)
         return cls(asked, settings.budget_bytes, settings.slot_bytes)
 

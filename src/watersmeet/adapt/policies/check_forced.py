@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove, LabelledSpread
 from watersmeet.adapt.policies.force_steps import (
     can_move,
     group_keys,
@@ -17,7 +16,6 @@ from watersmeet.adapt.policies.force_steps import (
     single_moves,
 )
 from watersmeet.adapt.policies.migrate import check_road
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.bounds import NARROWEST
 from watersmeet.model.ids import OperatorName, Partitioning
@@ -31,12 +29,14 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.spec import spec_of, way_of
 from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.plan.tree import choose_tree
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.forced_step import ForcedStep, LabelledGroup, LabelledMove, LabelledSpread
 from watersmeet.state.manifest import Manifest, Track
 from watersmeet.state.shapes import plan_of, with_shape
 
 
 def check_steps(
-    settings: MemorySettings, plan: PhysicalPlan, manifest: Manifest, note: Callable[[str], None] | None = None
+    settings: AdaptSettings, plan: PhysicalPlan, manifest: Manifest, note: Callable[[str], None] | None = None
 ) -> None:
     """Refuse forced steps to come that name what the plan does not have, or will not have when they are taken.
 

@@ -24,15 +24,16 @@ from watersmeet.adapt.decisions import (
 )
 from watersmeet.adapt.effects import move as apply_moves
 from watersmeet.adapt.effects import spread as apply_spread
-from watersmeet.adapt.forced_step import ForcedStep, LabelledGroup, LabelledMove, LabelledSpread
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.ring.smoothing import named_moves
 from watersmeet.adapt.policies.spill import find_spill_policy
-from watersmeet.adapt.settings import DEFAULT_POLICY, OFF, MemorySettings
 from watersmeet.model.ids import GroupKey, OperatorName, Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.spreading import dealt_inputs
+from watersmeet.settings.adapt import DEFAULT_POLICY, AdaptSettings
+from watersmeet.settings.forced_step import ForcedStep, LabelledGroup, LabelledMove, LabelledSpread
+from watersmeet.settings.words import OFF
 from watersmeet.state.applying import FORCED
 
 
@@ -45,7 +46,7 @@ class ForceSteps:
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
 
     @classmethod
-    def of(cls, settings: MemorySettings) -> ForceSteps:
+    def of(cls, settings: AdaptSettings) -> ForceSteps:
         return cls(settings.forced, settings.spill if settings.spill != OFF else DEFAULT_POLICY)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:

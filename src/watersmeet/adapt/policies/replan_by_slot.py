@@ -19,16 +19,16 @@ from typing import ClassVar
 
 from watersmeet.adapt.decisions import BeginMigration, ChangePlan, Decision, MigrationAbandoned
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.policies.migrate import AUTO
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.road import corrected
-from watersmeet.adapt.settings import ReplanSettings
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.routing import Groups, count_groups, groups_text, intersect_ranges, union_ranges
 from watersmeet.model.statistics import FADE, Measured
 from watersmeet.optimize.cost import cores_text
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.layout.shapes import common_key
+from watersmeet.settings.replan import ReplanSettings
+from watersmeet.settings.words import AUTO
 
 LEAST = 0.1  # of what a tree costs, that the best one must save
 

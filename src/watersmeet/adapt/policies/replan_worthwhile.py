@@ -35,10 +35,10 @@ from watersmeet.adapt.policies.replan.library import (
 )
 from watersmeet.adapt.policies.replan.looks import Look
 from watersmeet.adapt.policies.replan.triggers import TRIGGERS, Signs
-from watersmeet.adapt.settings import ReplanSettings
 from watersmeet.model.statistics import FADE
 from watersmeet.optimize.cost import cores_text, price_text
 from watersmeet.optimize.reconsider import EFFORT_SECONDS, Comparison, guess_seconds
+from watersmeet.settings.replan import ReplanSettings
 
 LEAST = 0.1
 FURTHEST = 0.4  # that figures of the library may be from those that there are

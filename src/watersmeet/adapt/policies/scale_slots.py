@@ -12,7 +12,7 @@ from typing import ClassVar
 from watersmeet.adapt.decisions import Decision, Rescale, ReviewRescale
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.scale.seconds import Bounds, load_of, review, wanted
-from watersmeet.adapt.settings import ScaleSettings
+from watersmeet.settings.scale import ScaleSettings
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import ClassVar
 from watersmeet.adapt.decisions import CannotSpill, Decision, SpillAggregates, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
-from watersmeet.adapt.settings import OFF, MemorySettings
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.words import OFF
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class SpillOverBudget:
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
 
     @classmethod
-    def of(cls, settings: MemorySettings) -> SpillOverBudget:
+    def of(cls, settings: AdaptSettings) -> SpillOverBudget:
         if settings.spill == OFF:
             return cls(None, settings.spill, settings.spill_at, settings.share)
         budget = settings.budget_bytes

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.settings import MemorySettings
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
@@ -17,6 +16,7 @@ from watersmeet.runtime.local.executor import LocalExecutor, SourceBatches
 from watersmeet.runtime.local.loop import run_batches
 from watersmeet.runtime.local.sources import LocalSource
 from watersmeet.runtime.stages import ResultWriter
+from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
 
@@ -31,7 +31,7 @@ class LocalRun:
         plan: PhysicalPlan,
         checkpoint: Checkpoint,
         results: ResultWriter,
-        memory: MemorySettings | None = None,
+        memory: AdaptSettings | None = None,
         controller: Controller | None = None,
         late: Folder | None = None,
         deliver: Deliver = leave_undelivered,

@@ -26,8 +26,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from watersmeet.adapt.decisions import for_people
-from watersmeet.adapt.forced_step import parse_groups
-from watersmeet.adapt.policies.migrate import AUTO
 from watersmeet.draw.explain import explain_text
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, cause, user_function_error
 from watersmeet.runtime.driver import Driver
@@ -38,6 +36,8 @@ from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.spark.backlog import backlogs
 from watersmeet.runtime.spark.errors import BatchFailure, to_spark, translate
 from watersmeet.runtime.spark.executor import SparkExecutor
+from watersmeet.settings.forced_step import parse_groups
+from watersmeet.settings.words import AUTO
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
 

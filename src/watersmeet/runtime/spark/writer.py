@@ -10,14 +10,6 @@ from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
-from watersmeet.adapt.settings import (
-    BalanceSettings,
-    MemorySettings,
-    ReplanSettings,
-    RingSettings,
-    ScaleSettings,
-    read_ring_slots,
-)
 from watersmeet.adapt_section import AdaptConfig, check_scale_slots
 from watersmeet.config import (
     AT_END,
@@ -41,15 +33,21 @@ from watersmeet.plan.ring_ways import RingWay
 from watersmeet.runtime.checkpoint import refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.gathering import Gatherer
-from watersmeet.runtime.opening import OpenRun, RunSettings, open_run
+from watersmeet.runtime.opening import OpenRun, open_run
 from watersmeet.runtime.outputs import Outputs
-from watersmeet.runtime.planning import PlanSettings
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
 from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.run import BatchFunction, SparkRun
 from watersmeet.runtime.spark.sources import unite
 from watersmeet.secrets import keep_secret
+from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.plan import PlanSettings
+from watersmeet.settings.replan import ReplanSettings
+from watersmeet.settings.ring import RingSettings, read_ring_slots
+from watersmeet.settings.run import RunSettings
+from watersmeet.settings.scale import ScaleSettings
 from watersmeet.state.addresses import secret_parts
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.retention import VERSIONS_KEPT
@@ -319,7 +317,7 @@ class StreamWriter:
         kept = read_retention(self._whole("keepVersions", VERSIONS_KEPT), self._options.get("keepFor"))
         return RunSettings(plan, self._memory(memory_bytes), slots, groups, kept)
 
-    def _memory(self, budget_bytes: int | None) -> MemorySettings:
+    def _memory(self, budget_bytes: int | None) -> AdaptSettings:
         slot_memory = self._options.get("slotMemory")
         slot_bytes = None if slot_memory is None else parse_bytes(slot_memory, "slotMemory")
         settings = self._adapt.memory(budget_bytes, slot_bytes)

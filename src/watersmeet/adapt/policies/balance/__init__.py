@@ -23,10 +23,9 @@ from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, SpreadWanted
 from watersmeet.adapt.policies.balance.relocation import relocate
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
+from watersmeet.settings.balance import TIME
 
-__all__ = ["BALANCE_POLICIES", "TIME", "BalancePolicy"]
-
-TIME = "time"
+__all__ = ["BALANCE_POLICIES", "BalancePolicy"]
 
 Wanted = MoveGroups | SpillGroups | DrawTogether | CutWanted | SpreadWanted
 BalancePolicy = Callable[[BalanceView, float], Wanted | None]

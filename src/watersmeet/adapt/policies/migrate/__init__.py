@@ -6,22 +6,17 @@ from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.parallel_track import ParallelTrack
 from watersmeet.adapt.policies.migrate.road import Road
 from watersmeet.adapt.policies.migrate.seeded import Seeded
-from watersmeet.errors import JobError, did_you_mean
+from watersmeet.errors import JobError
 from watersmeet.plan.query import Query
+from watersmeet.settings.replan import check_by
+from watersmeet.settings.words import AUTO
 
-AUTO = "auto"
 ROADS: tuple[Road, ...] = (Seeded(), MovingState(), ParallelTrack())  # the first is what `auto` takes
-BY = (AUTO, *(road.name for road in ROADS))
 
 
 def find_road(by: str) -> Road:
     """The way that a setting names."""
-    if by not in BY:
-        raise JobError(
-            f'unknown way to change the plan "{by}"',
-            detail=f"There are {', '.join(BY)}.",
-            hint=did_you_mean(by, BY),
-        )
+    check_by(by)
     return ROADS[0] if by == AUTO else next(road for road in ROADS if road.name == by)
 
 

@@ -10,13 +10,10 @@ A departure: the paper's parallel track takes two windows; see `parallel_track.p
 
 from __future__ import annotations
 
-from watersmeet.adapt.policies.migrate import AUTO
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.parallel_track import ParallelTrack
 from watersmeet.adapt.policies.migrate.road import Road
 from watersmeet.plan.query import Query
-
-BALANCE_BY = (AUTO, MovingState.name, ParallelTrack.name)
 
 
 def choose_balance(query: Query, held_bytes: float, window_bytes: float) -> Road:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from watersmeet.adapt.policies.replan.looks import Look, change
 from watersmeet.adapt.policies.replan.recent import Recent, rises_steadily
-from watersmeet.adapt.settings import ReplanSettings
+from watersmeet.settings.replan import ReplanSettings
 
 NEAR = 0.8  # of the budget
 SLOT = "slot_bytes"  # of `Recent`: the state of the slot that has most, where slots have a limit

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-AGGRESSIVE, PASSIVE = "aggressive", "passive"
-RELOCATE = (AGGRESSIVE, PASSIVE)
 STEP = 1 / 16  # of all rows, that go with one batch
 
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from watersmeet.adapt.policies.migrate import AUTO, BY, find_road
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.ids import Label
 from watersmeet.model.routing import GroupRange, Groups, union_ranges
+from watersmeet.settings.replan import BY, check_by
+from watersmeet.settings.words import AUTO
 
 LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
 # Some groups of an operator or of a partitioning, None for all of them, and the slot that they go to, as in J1:17->1,
@@ -88,7 +89,7 @@ def parse_step(data: Mapping[str, Any]) -> ForcedStep:
         raise JobError('"groups" in [[adapt.force]] goes with "plan"', detail="They are those that get that plan.")
     if not isinstance(by, str):
         raise JobError(f'"by" in [[adapt.force]] is {by!r}', detail=f"It is one of {', '.join(BY)}.")
-    find_road(by)
+    check_by(by)
     slots, ring = data.get("slots"), data.get("ring")
     if not _is_count(slots):
         raise JobError(f'"slots" in [[adapt.force]] is {slots!r}', detail="There is at least one slot.")

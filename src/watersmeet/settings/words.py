@@ -1,0 +1,3 @@
+"""Words that several settings share."""
+
+AUTO, OFF = "auto", "off"
