@@ -304,6 +304,17 @@ def test_nexmark_at_boundaries_of_rows_combined_below_joins(plan: str, events: B
     assert set(found) == asked(HOT_STATES_WRITTEN_OUT, tables_of(events))
 
 
+def test_tpch_q6(tpch: Tables) -> None:
+    """The bounds of the discount are sums of literals, and exact: 0.07 is between them."""
+    text = (
+        "SELECT SUM(l_extendedprice * l_discount) AS revenue FROM lineitem WHERE l_shipdate >= DATE '1994-01-01' "
+        "AND l_shipdate < DATE '1995-01-01' AND l_discount BETWEEN 0.06 - 0.01 AND 0.06 + 0.01 AND l_quantity < 24"
+    )
+    with duckdb.connect() as database:
+        database.register("lineitem", tpch["lineitem"])
+        assert totals(text, in_pieces(tpch, 5), 0) == set(database.execute(text).fetchall())
+
+
 @pytest.mark.parametrize("name", TPCH_TOTALS)
 def test_tpch_totals(name: str, tpch: Tables) -> None:
     text = TPCH_TOTALS[name]

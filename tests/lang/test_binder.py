@@ -232,7 +232,7 @@ def test_the_star_of_one_input_keeps_plain_names() -> None:
 def test_expressions_without_a_name_are_named_by_their_text() -> None:
     query = bound("SELECT A.i +\n 1, CAST(A.i AS STRING), 1.5, upper( A.s ) u FROM A, B WHERE A.k = B.k")
     assert query.output_schema.names == ["A.i + 1", "CAST(A.i AS STRING)", "1.5", "u"]
-    assert query.output_schema.types == [pa.int64(), pa.string(), pa.float64(), pa.string()]
+    assert query.output_schema.types == [pa.int64(), pa.string(), pa.decimal128(2, 1), pa.string()]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,27 @@ def test_expressions_without_a_name_are_named_by_their_text() -> None:
         ("A.d * A.d", pa.decimal128(21, 4)),
         ("A.d * 1.5", pa.decimal128(13, 3)),
         ("A.f * 1.5", pa.float64()),
-        ("A.i * 1.5", pa.float64()),
+        ("A.i * 1.5", pa.decimal128(13, 1)),
+        ("A.k * 1.5", pa.decimal128(23, 1)),
+        ("A.f + 1.5", pa.float64()),
+        ("1e3", pa.float64()),
+        ("1.5D", pa.float64()),
+        ("1.5BD", pa.decimal128(2, 1)),
+        ("1e2BD", pa.decimal128(3, 0)),
+        ("0.06", pa.decimal128(2, 2)),
+        ("-0.06", pa.decimal128(2, 2)),
+        ("00.50", pa.decimal128(2, 2)),
+        ("1.", pa.decimal128(1, 0)),
+        ("0.06 - 0.01", pa.decimal128(3, 2)),
+        ("0.06 * 0.5", pa.decimal128(4, 3)),
+        ("0.06 / 0.5", pa.float64()),
+        ("A.k % 1.5", pa.decimal128(2, 1)),
+        ("A.d % 0.03", pa.decimal128(2, 2)),
+        ("COALESCE(A.d, 0)", pa.decimal128(10, 2)),
+        ("COALESCE(A.f, 0.0)", pa.float64()),
+        ("GREATEST(A.i, 1.5)", pa.decimal128(11, 1)),
+        ("SQRT(2.25)", pa.float64()),
+        ("FLOOR(1.5)", pa.decimal128(2, 0)),
         ("A.d + A.f", pa.float64()),
         ("A.ts + INTERVAL '5' MINUTE", pa.timestamp("us", tz="UTC")),
         ("A.ts - A.ts", pa.duration("us")),
@@ -253,7 +273,7 @@ def test_expressions_without_a_name_are_named_by_their_text() -> None:
         ("floor(A.f)", pa.int64()),
         ("round(A.d, 1)", pa.decimal128(10, 1)),
         ("coalesce(A.i, A.d)", pa.decimal128(12, 2)),
-        ("CASE WHEN A.flag THEN A.i ELSE 1.5 END", pa.float64()),
+        ("CASE WHEN A.flag THEN A.i ELSE 1.5 END", pa.decimal128(11, 1)),
         ("length(A.s)", pa.int64()),
         ("DATE '2024-01-01'", pa.date32()),
         ("A.k = 1 AND NULL", pa.bool_()),

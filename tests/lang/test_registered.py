@@ -233,3 +233,9 @@ def test_what_is_prepared_is_part_of_what_a_query_is_known_by() -> None:
         "fixed_size_list<item: float>[4] of rows, and this run needs outline(A.img) as int16 and "
         "outline(B.img) as int16."
     )
+
+
+def test_a_number_that_is_the_same_for_all_rows_comes_as_a_double() -> None:
+    (call,) = bound("A.k = B.k AND similar(0.1, -0.5 * 0.1) AND A.x < B.x", similar=similar).inputs[0].filters
+    assert isinstance(call, PythonCall)
+    assert [arg.type for arg in call.args] == [pa.float64(), pa.float64()]

@@ -132,8 +132,7 @@ def _as_array(value: Value, rows: int) -> pa.Array:
 
 
 def _zero_as_null(value: Value) -> Value:
-    zero = pa.scalar(0, pa.int64()).cast(value.type)
-    return pc.if_else(pc.equal(value, zero), pa.scalar(None, value.type), value)
+    return pc.if_else(pc.equal(value, pa.scalar(0, value.type)), pa.scalar(None, value.type), value)
 
 
 def _divide(left: Value, right: Value) -> Value:
@@ -143,6 +142,8 @@ def _divide(left: Value, right: Value) -> Value:
 def _modulo(left: Value, right: Value) -> Value:
     # Arrow has no remainder. The sign follows the dividend, as in SQL (fmod), not the divisor (numpy's mod).
     right = _zero_as_null(right)
+    if pa.types.is_decimal(left.type):
+        return _modulo_of_decimals(left, right)
     null = pc.or_(pc.is_null(left), pc.is_null(right))
     kind = left.type
     one = pa.scalar(1, pa.int64()).cast(kind)
@@ -151,6 +152,13 @@ def _modulo(left: Value, right: Value) -> Value:
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
         return pa.scalar(None if null.as_py() else values.item(), kind)
     return pc.if_else(null, pa.scalar(None, kind), pa.array(values, kind))
+
+
+def _modulo_of_decimals(left: Value, right: Value) -> Value:
+    """The remainder of decimals of one scale; the quotient is cut off to a whole number, so that nothing is rounded."""
+    left, right = (value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in (left, right))
+    whole = pc.trunc(pc.divide(left, right)).cast(pa.decimal256(left.type.precision, 0))
+    return pc.subtract(left, pc.multiply(whole, right))
 
 
 def _numbers(value: Value) -> Any:

@@ -4,9 +4,9 @@ Integers widen to the wider one; an integer or a decimal with a decimal makes th
 number with a FLOAT or DOUBLE makes DOUBLE; a DATE with a TIMESTAMP makes that TIMESTAMP; timestamps of different zones
 or units make the finest unit in UTC. Text goes with text alone: a string never turns into a number by itself.
 
-A literal with a point (`1.5`) is bound as a decimal and stays one only next to a decimal that is no such literal;
-anywhere else `settle` makes it a DOUBLE. A whole number that is too large for a BIGINT is a decimal for good. A string
-literal next to a date or timestamp is read as one.
+A literal with a point (`1.5`) is a decimal with the digits that it is written with, as in Spark; one with an exponent
+(`1e3`) is a DOUBLE. A whole number that is too large for a BIGINT is a decimal. Next to a decimal, a literal without a
+point is one, too. A string literal next to a date or timestamp is read as one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from watersmeet.model.expressions import Cast, Expr, Literal
 
 _UNITS = ("s", "ms", "us", "ns")
-_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as in Spark, where a BIGINT has one to spare
 _DIGITS |= {pa.uint8(): 3, pa.uint16(): 5, pa.uint32(): 10, pa.uint64(): 20}
 
 
@@ -86,7 +86,7 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type that holds both, or None where they do not go together.
 
     >>> common_type(pa.int32(), pa.int64()), common_type(pa.int64(), pa.decimal128(10, 2))
-    (DataType(int64), Decimal128Type(decimal128(21, 2)))
+    (DataType(int64), Decimal128Type(decimal128(22, 2)))
     >>> common_type(pa.string(), pa.int64()) is None
     True
     """
@@ -138,20 +138,20 @@ def common_type_of(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
     return reduce(both, kinds, pa.null())
 
 
-def is_soft(expr: Expr) -> bool:
-    """Whether `expr` is a literal with a point, which may still become a DOUBLE or stay a decimal."""
-    return isinstance(expr, Literal) and bool(pa.types.is_decimal(expr.type)) and expr.type.scale > 0
+def narrow_literals(exprs: Sequence[Expr]) -> list[Expr]:
+    """`exprs` that are about to be combined; beside a decimal, whole-number literals are decimals of their own digits.
 
-
-def settle(exprs: Sequence[Expr]) -> list[Expr]:
-    """`exprs` that are about to be combined, with literals such as `1.5` made decimal or double to suit the others."""
-    if any(pa.types.is_decimal(expr.type) and not is_soft(expr) for expr in exprs):
+    >>> price = Literal(Decimal("9.99"), pa.decimal128(10, 2))
+    >>> narrow_literals([price, Literal(5, pa.int64())])[1].type
+    Decimal128Type(decimal128(1, 0))
+    """
+    if any(pa.types.is_decimal(expr.type) for expr in exprs):
         return [_tight_decimal(expr) for expr in exprs]
-    return [coerce(expr, pa.float64()) if is_soft(expr) else expr for expr in exprs]
+    return list(exprs)
 
 
 def _tight_decimal(expr: Expr) -> Expr:
-    # 10 beside a DECIMAL(10, 2) needs two digits, not the 19 of a BIGINT: the column then needs no cast.
+    # 10 beside a DECIMAL(10, 2) needs two digits, not the 20 of a BIGINT: the column then needs no cast.
     if not isinstance(expr, Literal) or not pa.types.is_integer(expr.type) or expr.value is None:
         return expr
     return Literal(Decimal(expr.value), pa.decimal128(len(str(abs(expr.value))), 0))

@@ -1,7 +1,8 @@
 """Turns the syntax tree of a scalar expression into a typed `Expr`, or says what is wrong with it and where.
 
-Integer arithmetic is done in BIGINT. `/` gives DOUBLE, also between integers and between decimals. The functions are
-listed in `lang/functions.py`; the rules for mixed types are in `lang/coercion.py`.
+Integer arithmetic is done in BIGINT. `+ - * %` of decimals give the precision and scale that Spark gives them, up to 38
+digits. `/` gives DOUBLE, also between integers and between decimals. The functions are listed in `lang/functions.py`;
+the rules for mixed types are in `lang/coercion.py`.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ from watersmeet.lang.coercion import (
     is_comparable,
     is_moment,
     is_number,
-    is_soft,
     is_text,
+    narrow_literals,
     plain,
-    settle,
 )
 from watersmeet.lang.functions import FUNCTIONS, NAMES
 from watersmeet.lang.registered import call_registered
 from watersmeet.lang.scope import Scope, match_name
 from watersmeet.lang.source import Source
 from watersmeet.lang.types import DURATION, TIMESTAMP, sql_type
-from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal
+from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, columns_of
 from watersmeet.model.quantities import UNIT_MICROSECONDS, unit_microseconds
 
 BOOL = pa.bool_()
+_MOST_DIGITS = 38
 AGGREGATES = "The aggregates are COUNT(*), COUNT, SUM, MIN, MAX and AVG, each over one expression"
 NO_ROWS = pa.record_batch({"": pa.array([], pa.int64())})
 COMPARISONS: dict[type[exp.Expr], str] = {
@@ -93,10 +94,10 @@ class ScalarBinder:
 
     def value(self, node: exp.Expr) -> Expr:
         """`node` as it stands alone: in the select list, or as the argument of a registered function."""
-        return settle([self._bind(node)])[0]
+        return self._bind(node)
 
     def operand(self, node: exp.Expr) -> Expr:
-        """`node` as part of a larger expression; literals such as 1.5 are not settled yet."""
+        """`node` as part of a larger expression."""
         return plain(self._bind(node))
 
     def selected(self, column: Column, at: Span) -> Expr:
@@ -111,7 +112,7 @@ class ScalarBinder:
     def unify(self, nodes: Sequence[exp.Expr], what: str) -> list[Expr]:
         """`nodes` brought to their common type."""
         exprs = self._read_moments([self.operand(node) for node in nodes], nodes)
-        exprs = settle(exprs)
+        exprs = narrow_literals(exprs)
         kind = common_type_of(expr.type for expr in exprs)
         if kind is None:
             for node, expr in zip(nodes, exprs, strict=True):
@@ -214,12 +215,12 @@ class ScalarBinder:
         found = match_name(exp.Identifier(this=node.name, quoted=False), self.functions)
         if len(found) != 1:
             self._refuse_function(node.name, node)
-        args = tuple(self.value(arg) for arg in node.expressions)
+        args = tuple(_for_python(self.value(arg)) for arg in node.expressions)
         return call_registered(found[0], self.functions[found[0]], args, node, self.source)
 
     def _compare(self, function: str, left: exp.Expr, right: exp.Expr, node: exp.Expr) -> Expr:
         exprs = self._read_moments([self.operand(left), self.operand(right)], [left, right])
-        exprs = settle(exprs)
+        exprs = narrow_literals(exprs)
         first, second = exprs[0].type, exprs[1].type
         kind = common_type(first, second)
         if kind is None or not is_comparable(kind):
@@ -257,10 +258,33 @@ class ScalarBinder:
             )
 
     def _number(self, node: exp.Literal) -> Literal:
-        number = _number(node.this)
-        if number.value == math.inf:
+        if "e" in node.this.lower():
+            return self._double(node)
+        if node.this.isdigit() and int(node.this) < 2**63:
+            return Literal(int(node.this), pa.int64())
+        return self._decimal(node)
+
+    def _double(self, node: exp.Literal) -> Literal:
+        number = float(node.this)
+        if number == math.inf:
             self.source.refuse(f'"{node.this}" is too large for a DOUBLE', node, detail="The largest is 1.797..e308.")
-        return number
+        return Literal(number, pa.float64())
+
+    def _decimal(self, node: exp.Literal) -> Literal:
+        """A number as it is written, as in Spark: 0.06 is a DECIMAL(2, 2)."""
+        value = Decimal(node.this)
+        _, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int), "a number in the text is finite"
+        scale = max(0, -exponent)
+        precision = max(len(digits) + max(0, exponent), scale)
+        if precision > _MOST_DIGITS:
+            self.source.refuse(
+                f'"{node.this}" has more than {_MOST_DIGITS} digits',
+                node,
+                detail=f"It has {precision}. A number with a point is a DECIMAL with all of its digits.",
+                hint="Leave digits out, or write it with an exponent, such as 1.5e0, for a DOUBLE.",
+            )
+        return Literal(value, pa.decimal128(precision, scale))
 
     def _negate(self, node: exp.Neg) -> Expr:
         expr = self.operand(node.this)
@@ -344,7 +368,7 @@ class ScalarBinder:
 
     def number(self, node: exp.Expr, what: str) -> Expr:
         """`node`, which must be a number; integers come as BIGINT."""
-        expr = settle([self.operand(node)])[0]
+        expr = self.operand(node)
         if pa.types.is_null(expr.type):
             return Literal(None, pa.int64())
         if not is_number(expr.type):
@@ -400,18 +424,27 @@ class ScalarBinder:
             self.source.refuse(
                 f"cannot cast to {node.to.sql(dialect='spark')}", node, detail=f"The types are {types.SUPPORTED}."
             )
+        if (number := self._suffixed(node, target)) is not None:
+            return number
         expr = self.operand(node.this)
         if isinstance(expr, Literal) and is_text(expr.type) and is_moment(target):
             return self.read_moment(expr, target, node)  # DATE '..' and TIMESTAMP '..' are casts, too
-        if is_soft(expr) and not pa.types.is_decimal(target):
-            expr = settle([expr])[0]
         if not _can_cast(expr.type, target):
             self.source.refuse(f"cannot cast {sql_type(expr.type)} to {sql_type(target)}", node)
         return expr if expr.type == target and not isinstance(expr, Literal) else Cast(expr, target)
 
+    def _suffixed(self, node: exp.Cast, target: pa.DataType) -> Literal | None:
+        """A number such as 1.5D or 1.5BD, which the parser reads as a cast."""
+        number = node.this
+        if not isinstance(number, exp.Literal) or number.is_string:
+            return None
+        if pa.types.is_float64(target):
+            return self._double(number)
+        return self._decimal(number) if self.source.slice(self.source.span(node)).upper().endswith("BD") else None
+
     def _arithmetic(self, node: exp.Expr) -> Expr:
         function, sign = ARITHMETIC[type(node)]
-        left, right = settle([self.operand(node.this), self.operand(node.expression)])
+        left, right = narrow_literals([self.operand(node.this), self.operand(node.expression)])
         if is_number(left.type) and pa.types.is_null(right.type):
             right = coerce(right, left.type)
         elif pa.types.is_null(left.type) and is_number(right.type):
@@ -436,20 +469,26 @@ class ScalarBinder:
 
     def _arithmetic_of_decimals(self, function: str, left: Expr, right: Expr, node: exp.Expr) -> Expr:
         first, second = as_decimal_type(left.type), as_decimal_type(right.type)
+        scale = max(first.scale, second.scale)
+        whole = first.precision - first.scale, second.precision - second.scale
+        needed = precision = max(whole) + scale + 1
         if function == "multiply":
-            precision, scale = first.precision + second.precision + 1, first.scale + second.scale
-        else:
-            scale = max(first.scale, second.scale)
-            precision = max(first.precision - first.scale, second.precision - second.scale) + scale + 1
-        if function == "modulo" or precision > 76 or scale > 38:
+            needed = precision = first.precision + second.precision + 1
+            scale = first.scale + second.scale
+        elif function == "modulo":
+            first, second = (decimal_type(digits + scale, scale) for digits in whole)
+            needed, precision = first.precision + second.precision + 2, max(1, min(whole) + scale)
+        if needed > 76 or scale > 38:
             self.mismatch(
                 f"cannot compute {sql_type(first)} {ARITHMETIC[type(node)][1]} {sql_type(second)}",
                 node,
                 "Cast one side to DOUBLE, or to a DECIMAL with fewer digits.",
             )
         # Past 38 digits the sum is made in 256 bits and must fit 38 in the end.
-        name = function if precision <= 38 else f"{function}_decimal"
-        return Call(name, (coerce(left, first), coerce(right, second)), decimal_type(min(38, precision), scale))
+        name = function if precision <= _MOST_DIGITS else f"{function}_decimal"
+        return Call(
+            name, (coerce(left, first), coerce(right, second)), decimal_type(min(_MOST_DIGITS, precision), scale)
+        )
 
 
 def _arithmetic_of_times(function: str, left: Expr, right: Expr) -> Expr | None:
@@ -477,22 +516,14 @@ def common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     return right if is_number(right) else left
 
 
+def _for_python(expr: Expr) -> Expr:
+    """An argument of a registered function. A decimal that is the same for all rows is a DOUBLE, like 0.5 in Python."""
+    is_constant = bool(pa.types.is_decimal(expr.type)) and not any(columns_of(expr))
+    return coerce(expr, pa.float64()) if is_constant else expr
+
+
 def _is_numeric(value: object) -> bool:
     return isinstance(value, int | float | Decimal | timedelta) and not isinstance(value, bool)
-
-
-def _number(text: str) -> Literal:
-    if "e" in text.lower():
-        return Literal(float(text), pa.float64())
-    if text.isdigit() and int(text) < 2**63:
-        return Literal(int(text), pa.int64())
-    value = Decimal(text + "0" if text.endswith(".") else text)  # a literal with a point has a scale
-    _, digits, exponent = value.as_tuple()
-    scale = -exponent if isinstance(exponent, int) else 0
-    precision = max(len(digits), scale)
-    if precision > 38:
-        return Literal(float(text), pa.float64())
-    return Literal(value, pa.decimal128(precision, scale))
 
 
 def _can_cast(source: pa.DataType, target: pa.DataType) -> bool:
