@@ -65,8 +65,8 @@ from watersmeet.cli.main import run_parsed
 from watersmeet.cli.terminal import make_table, output_console
 from watersmeet.errors import JobError
 from watersmeet.optimize.query_graph import model_for
-from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.clock import Clock, WallClock
+from watersmeet.runtime.machine_costs import machine_costs
 
 CLOCKS: dict[str, Callable[[], Clock]] = {"wall": WallClock, "cpu": CpuClock}
 

@@ -39,13 +39,13 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.ring_ways import UNSAID, RingWay
 from watersmeet.plan.spec import spec_of
-from watersmeet.runtime.calibration import machine_costs
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import LocalSource, RowsSource
+from watersmeet.runtime.machine_costs import machine_costs
 from watersmeet.runtime.opening import first_placement
 from watersmeet.runtime.planning import refuse_budget
 from watersmeet.settings.adapt import DEFAULT_POLICY, AdaptSettings

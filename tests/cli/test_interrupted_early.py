@@ -20,7 +20,7 @@ def test_an_interrupt_while_modules_are_imported(module: str, tmp_path: Path) ->
     (tmp_path / f"{module}.py").write_text(INTERRUPT)
     path = os.pathsep.join([str(tmp_path), str(Path(watersmeet.__file__).parent.parent)])
     done = subprocess.run(
-        [sys.executable, "-m", "watersmeet", "--version"],
+        [sys.executable, "-m", "watersmeet", "explain", "--help"],
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watersmeet.cli.generate import add_parser, synthetic_spec
+from watersmeet.cli.generate import add_arguments, synthetic_spec
 from watersmeet.errors import JobError
 from watersmeet.generate import nexmark, synthetic
 from watersmeet.generate.files import (
@@ -42,8 +42,8 @@ def read(folder: Path, file_format: str, schema: pa.Schema) -> pa.Table:
 
 def parse(*arguments: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers())
-    return parser.parse_args(["generate", *arguments])
+    add_arguments(parser)
+    return parser.parse_args(arguments)
 
 
 def run(*arguments: str) -> int:

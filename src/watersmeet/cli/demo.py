@@ -35,7 +35,6 @@ from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 
 if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
     from watersmeet.runtime.events import Event, Report
 
 BATCH_COLUMNS = ("batch", "rows in", "rows out", "rows/s", "latency")
@@ -43,8 +42,7 @@ STREAM_COLUMNS = ("stream", "rows in", "state rows", "state size")
 BATCHES_SHOWN = 8  # with the query and the streams, this fits a terminal of 24 lines
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("demo", help="run the main job on generated streams, and check its answer")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=_positive, default=60, help="how long rows keep coming (default 60)")
     parser.add_argument("--runtime", choices=RUNTIMES, default="spark", help="what runs the job (default spark)")
     parser.add_argument("--keep", metavar="DIR", help="keep job file, input, output and checkpoint in this folder")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from watersmeet.cli.terminal import tell
+from watersmeet.cli.notes import tell
 from watersmeet.config import load_job
 from watersmeet.draw.explain import explain_json, explain_text
 from watersmeet.draw.picture import draw_plan
@@ -21,14 +20,10 @@ from watersmeet.runtime.foreseeing import Foreseen, foresee
 from watersmeet.runtime.opening import placement_ahead, plan_ahead, settings_of, with_shapes
 from watersmeet.state.folders import CheckpointFolders
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
-
 STDOUT = "-"
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("explain", help="show the plan of a job, without running it")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", help="the TOML job file")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="as one JSON object")

@@ -74,9 +74,7 @@ example:
 """
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    """Add the verb `generate`; the chosen sub-verb leaves its function in `run` of the parsed arguments."""
-    parser = subparsers.add_parser("generate", help="write synthetic or Nexmark streams to files")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(title="what to generate", metavar="synthetic | nexmark", required=True)
     _add_synthetic(verbs)
     _add_nexmark(verbs)

@@ -1,4 +1,4 @@
-"""The command `watersmeet`: one module a verb, and the one place where errors become messages and exit codes.
+"""The command `watersmeet`: one module a command, and the one place where errors become messages and exit codes.
 
 Exit codes: 0 success, 1 a fault, 2 a mistake of the user's, 130 interrupted, 141 the reader of our output went away,
 143 a run that SIGTERM has ended between two batches.
@@ -14,12 +14,17 @@ import traceback
 from contextlib import suppress
 from importlib import metadata
 
-from watersmeet.cli import demo, explain, generate, run, state
+from watersmeet.cli.command_parser import add_commands
 from watersmeet.errors import TRACE, InternalError, WatersmeetError, traces_wanted
 from watersmeet.secrets import hide
 
-# Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
-VERBS = (run, explain, generate, state, demo)
+COMMANDS = {
+    "run": "run a job",
+    "explain": "show the plan of a job, without running it",
+    "generate": "write synthetic or Nexmark streams to files",
+    "state": "show what a checkpoint holds, and look after it",
+    "demo": "run the main job on generated streams, and check its answer",
+}
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
@@ -56,9 +61,7 @@ def run_parsed(args: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="watersmeet", description="Adaptive multi-way stream joins.")
     parser.add_argument("--version", action="version", version=f"watersmeet {_version()}")
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in VERBS:
-        verb.add_parser(verbs)
+    add_commands(parser, COMMANDS, "watersmeet.cli", title="commands", metavar="COMMAND")
     return parser
 
 

@@ -20,13 +20,13 @@ from rich.live import Live
 from rich.text import Text
 
 from watersmeet.cli.decisions import OF_THE_PLAN, decision_text
-from watersmeet.cli.terminal import make_table, size_text, tell
+from watersmeet.cli.notes import tell
+from watersmeet.cli.terminal import make_table, size_text
 from watersmeet.config import Job, load_job
 from watersmeet.errors import JobError
 from watersmeet.secrets import hide_in
 
 if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
     from watersmeet.runtime.events import Event, Report
 
 COLUMNS = ("batch", "rows in", "rows out", "rows/s", "seconds", "state rows", "active", "cold")
@@ -34,8 +34,7 @@ TERMINATED = 143  # 128 + SIGTERM, as shells report it
 BATCHES_SHOWN = 15  # fits a small terminal with the summary
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("run", help="run a job")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", help="the TOML job file")
     parser.add_argument("--json", action="store_true", help="one JSON object a line on stdout, nothing else")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="replace a setting of the job")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -14,17 +11,7 @@ from rich.filesize import pick_unit_and_suffix
 from rich.progress import Progress, TextColumn
 from rich.table import Table
 
-from watersmeet.secrets import hide
-
-if TYPE_CHECKING:
-    SubParsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
 _UNITS = ["B", "KB", "MB", "GB", "TB"]
-
-
-def tell(note: str) -> None:
-    """Say something beside the output."""
-    print(f"note: {hide(note)}", file=sys.stderr, flush=True)
 
 
 def size_text(size_bytes: int) -> str:

@@ -8,15 +8,11 @@ of stage comes from `kinds.py`.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.text import Text
-from rich.tree import Tree as Drawing
-
+from watersmeet.draw.branches import Branch
 from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, all_joins, nodes_json, shown_joins
 from watersmeet.draw.places import place_lines, places_json
 from watersmeet.draw.rings import ring_notes
@@ -112,10 +108,7 @@ def _kept_text(plan: PhysicalPlan, alias: str) -> str:
 
 
 def _tree_lines(plan: PhysicalPlan, sizes: Sizes, joins: dict[OperatorName, ShownJoin]) -> list[str]:
-    out = io.StringIO()
-    # Wide, so that nothing is folded: a terminal folds long lines itself.
-    Console(file=out, width=10_000, color_system=None).print(_TextTree(plan, sizes, joins).draw())
-    return [line.rstrip() for line in out.getvalue().rstrip("\n").split("\n")]
+    return list(_TextTree(plan, sizes, joins).draw().lines())
 
 
 def measured_lines(measured: Measured) -> list[str]:
@@ -197,28 +190,28 @@ class _TextTree:
     sizes: Sizes
     joins: dict[OperatorName, ShownJoin]
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Branch:
         *_, last = self.joins.values()
         emits = f"emits {', '.join(column.name for column in self.plan.query.select)}"
-        root = Drawing(Text("\n".join([*_join_lines(last), emits])))
+        root = Branch([*_join_lines(last), emits])
         self._draw_inputs(root, last)
         return root
 
-    def _draw_inputs(self, drawing: Drawing, join: ShownJoin) -> None:
+    def _draw_inputs(self, drawing: Branch, join: ShownJoin) -> None:
         for entry in join.inputs:
             kept = self._kept(entry)
             if isinstance(entry.source, FromInput):
                 weighed = filter(None, [weighing_text(self.plan, entry.source.alias)])
-                drawing.add(Text("\n".join([_leaf_line(self.plan, entry.source.alias), *weighed, *kept])))
+                drawing.add([_leaf_line(self.plan, entry.source.alias), *weighed, *kept])
                 continue
             below = self.joins[entry.source.name]
             first, *rest = _join_lines(below)
             if join.receives(below):
                 way = where_to(self.plan, below.exchanges, "hashed on")
                 head = f"exchange from stage {below.stages[-1]} to stage {join.stages[0]}, {way}"
-                branch = drawing.add(Text("\n".join([head, *kept]))).add(Text("\n".join([first, *rest])))
+                branch = drawing.add([head, *kept]).add([first, *rest])
             else:
-                branch = drawing.add(Text("\n".join([first, *kept, *rest])))
+                branch = drawing.add([first, *kept, *rest])
             self._draw_inputs(branch, below)
 
     def _kept(self, entry: ShownInput) -> list[str]:

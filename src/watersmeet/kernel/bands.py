@@ -35,7 +35,7 @@ import pyarrow as pa
 
 from watersmeet.errors import UserError
 from watersmeet.kernel.casting import cast
-from watersmeet.kernel.evaluate import evaluate
+from watersmeet.kernel.evaluate import ONE_ROW, evaluate
 from watersmeet.model.expressions import Call, Cast, Expr, aliases_of, columns_of, python_calls
 
 FloatArray = npt.NDArray[np.float64]
@@ -47,7 +47,6 @@ _LEAST = 1e-300  # where numbers are so small that rounding is no longer relativ
 _LARGEST = 1e308  # what is beyond has overflowed, here or where the predicate is computed
 _FACTORS = (2.0**-64, 2.0**64)
 
-_ONE_ROW = pa.record_batch({"": pa.array([0])})
 _MICROSECONDS = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _UNITS = tuple(_MICROSECONDS)
 _DAY = 86_400e6
@@ -303,7 +302,7 @@ def _constant(expr: Expr) -> float | None:
     if any(columns_of(expr)) or not _is_ordered(expr.type):
         return None
     try:
-        value = float(_numbers(evaluate(expr, _ONE_ROW))[0])
+        value = float(_numbers(evaluate(expr, ONE_ROW))[0])
     except UserError:
         return None
     return value if np.isfinite(value) else None

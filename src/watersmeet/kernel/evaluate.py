@@ -41,6 +41,9 @@ T = TypeVar("T")
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
+# A batch to compute a constant on. It is made of NULLs, because pa.array imports pandas where that is installed.
+ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], names=[""])
+
 
 def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
     """The value of `expr` for each row of `batch`, whose columns are named "alias.name".
@@ -50,6 +53,17 @@ def evaluate(expr: Expr, batch: pa.RecordBatch) -> pa.Array:
     [2, None, 4]
     """
     return _as_array(_explained(expr, batch, _compute), batch.num_rows)
+
+
+def constant_value(expr: Expr) -> Any:
+    """The value of an expression that reads no column.
+
+    >>> constant_value(Call("add", (Literal(1, pa.int64()), Literal(2, pa.int64())), pa.int64()))
+    3
+    """
+    if isinstance(expr, Literal):
+        return expr.value  # pa.scalar would import pandas, which takes longer than to plan a query
+    return evaluate(expr, ONE_ROW)[0].as_py()
 
 
 def satisfied(predicate: Expr, batch: pa.RecordBatch) -> Mask:

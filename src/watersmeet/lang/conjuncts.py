@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from watersmeet.kernel.evaluate import evaluate
+from watersmeet.kernel.evaluate import constant_value
 from watersmeet.lang.coercion import coerce, common_type, common_type_of, is_key
 from watersmeet.model.expressions import Call, Cast, Expr, aliases_of, python_calls
 from watersmeet.plan.query import KeyClass
 
 Term = tuple[str, Expr]
-_ONE_ROW = pa.record_batch({"": pa.array([0])})
 
 
 @dataclass(frozen=True)
@@ -102,4 +101,4 @@ def _unite(classes: list[list[Term]], left: Term, right: Term) -> bool:
 
 
 def _always_true(constant: Expr) -> bool:
-    return not any(python_calls(constant)) and evaluate(constant, _ONE_ROW)[0].as_py() is True
+    return not any(python_calls(constant)) and constant_value(constant) is True

@@ -23,7 +23,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import UserError
-from watersmeet.kernel.evaluate import evaluate
+from watersmeet.kernel.evaluate import constant_value
 from watersmeet.lang.conjuncts import split_conjuncts
 from watersmeet.lang.scalars import ScalarBinder
 from watersmeet.model.expressions import Call, Cast, Column, Expr, PythonCall, children, describe
@@ -31,7 +31,6 @@ from watersmeet.model.pair_windows import PairWindow
 from watersmeet.plan.pair_windows import bound_text
 from watersmeet.plan.query import KeyClass, Query, QueryWindow
 
-_ONE_ROW = pa.record_batch({"": pa.array([0])})
 _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}  # with both sides exchanged
 Times = Mapping[str, str]  # the event-time column of each input
 
@@ -140,7 +139,7 @@ def _constant(expr: Expr) -> _Sum | None:
     if not _is_exact(expr.type) or pa.types.is_timestamp(expr.type) or not _is_constant(expr):
         return None
     try:
-        value = evaluate(expr, _ONE_ROW)[0].as_py()
+        value = constant_value(expr)
     except UserError:  # such as an overflow, which the run that computes it will tell of
         return None
     if isinstance(value, timedelta):

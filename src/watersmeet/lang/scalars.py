@@ -20,7 +20,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from watersmeet.errors import InputError, Span, did_you_mean
-from watersmeet.kernel.evaluate import evaluate
+from watersmeet.kernel.evaluate import ONE_ROW, evaluate
 from watersmeet.lang import types
 from watersmeet.lang.coercion import (
     as_decimal_type,
@@ -46,7 +46,6 @@ from watersmeet.model.quantities import UNIT_MICROSECONDS, unit_microseconds
 BOOL = pa.bool_()
 _MOST_DIGITS = 38
 AGGREGATES = "The aggregates are COUNT(*), COUNT, SUM, MIN, MAX and AVG, each over one expression"
-NO_ROWS = pa.record_batch({"": pa.array([], pa.int64())})
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "equal",
     exp.NEQ: "not_equal",
@@ -341,7 +340,7 @@ class ScalarBinder:
         pattern = self._pattern(node.expression, "RLIKE")
         found = Call("rlike", (self.text(node.this, "RLIKE"), pattern), BOOL)
         try:
-            evaluate(Call("rlike", (Literal("", pa.string()), pattern), BOOL), NO_ROWS)
+            evaluate(Call("rlike", (Literal("", pa.string()), pattern), BOOL), ONE_ROW)
         except InputError as error:
             self.source.refuse(
                 f'"{pattern.value}" is not a regular expression',

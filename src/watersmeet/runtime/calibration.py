@@ -1,29 +1,21 @@
-"""The cost constants of this machine, in seconds of CPU: measured once in a second or two, and kept in a file.
+"""Times the real kernel, for the cost constants of this machine; `runtime/machine_costs.py` keeps them.
 
-The real kernel is timed on small joins that do mostly one thing: rows that find no partner (insert, probe), pairs with
-the same key that fail a predicate of one step or of three (compare, operation), pairs that become results (join), rows
-that expire (delete), rows that go on to another slot (send), batches of hardly any rows (batch), and many rows of a
-state that meet few (gather). With these constants and rates per second, an estimated CPU cost is a number of cores.
+Small joins that do mostly one thing are run: rows that find no partner (insert, probe), pairs with the same key that
+fail a predicate of one step or of three (compare, operation), pairs that become results (join), rows that expire
+(delete), rows that go on to another slot (send), batches of hardly any rows (batch), and many rows of a state that meet
+few (gather). With these constants and rates per second, an estimated CPU cost is a number of cores.
 
 Limits: the constants are those of narrow rows (three columns of 8 bytes) in batches of some 10,000 rows. Wider rows,
 text and very small batches cost more. What Spark adds around the kernel (reading, shuffles, starting tasks) is not in
 them.
-
-The file lies under the user's cache folder (XDG_CACHE_HOME), or where WATERSMEET_COSTS says.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
 from datetime import timedelta
-from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +30,6 @@ from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
-from watersmeet.optimize.choose import STANDARD
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import Node, PhysicalPlan
@@ -61,27 +52,6 @@ _PLAIN = "SELECT A.v, B.v AS w FROM A [RANGE 1 HOUR], B [RANGE 1 HOUR] WHERE A.k
 _PICKY = f"{_PLAIN} AND A.v < B.v"
 _DEARER = f"{_PLAIN} AND abs(A.v - B.v) < 3"  # two more steps, for as many pairs
 _SHORT = _PLAIN.replace("1 HOUR", "2 SECONDS")
-
-
-def machine_costs(report: Callable[[str], None] = lambda text: None, measure: bool = True) -> CostConstants:
-    """The constants of this machine: from the file, or measured now and written there if that can be.
-
-    Without `measure`, the constants of another machine stand in for those that the file does not have.
-    """
-    path = _path()
-    known = _read(path)
-    if known is not None:
-        return known
-    if not measure:
-        return STANDARD
-    report("measuring what joins cost on this machine (once, some two seconds)")
-    costs = measure_costs()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"machine": _machine(), "seconds": asdict(costs)}, indent=2), encoding="utf-8")
-    except OSError:
-        pass  # a read-only home: they are measured again next time
-    return costs
 
 
 def measure_costs() -> CostConstants:
@@ -110,36 +80,6 @@ def measure_costs() -> CostConstants:
         gather=max(0.0, gather),
         batch=_typical(lambda: _run(plain, batches=30, rows=10)) / 30,
     )
-
-
-def _path() -> Path:
-    given = os.environ.get("WATERSMEET_COSTS")
-    if given:
-        return Path(given)
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "watersmeet" / "costs.json"
-
-
-def _machine() -> dict[str, str]:
-    """What the constants hold for; another version or machine measures again."""
-    return {
-        "watersmeet": version("watersmeet"),
-        "python": platform.python_version(),
-        "arrow": pa.__version__,
-        "numpy": np.__version__,
-        "machine": f"{platform.node()} {platform.machine()} {os.cpu_count()}",
-    }
-
-
-def _read(path: Path) -> CostConstants | None:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if os.environ.get("WATERSMEET_COSTS") or content["machine"] == _machine():
-            seconds = content["seconds"]
-            return CostConstants(**{field.name: float(seconds[field.name]) for field in fields(CostConstants)})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
-    return None
 
 
 def _plan_of(text: str) -> PhysicalPlan:

@@ -16,7 +16,7 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.ring_ways import ATR, AUTO, RingWay
 from watersmeet.plan.spec import PlanSpec, going_on, spec_of, way_of
 from watersmeet.plan.tree import choose_tree, still_weighed
-from watersmeet.runtime.calibration import machine_costs
+from watersmeet.runtime.machine_costs import machine_costs
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.plan import PlanSettings
 from watersmeet.settings.words import OFF

@@ -1,20 +1,23 @@
-"""`watersmeet state VERB`: what is done with a checkpoint, one module a verb."""
+"""`watersmeet state VERB`: shows, checks and looks after a checkpoint, one module a verb."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
-from watersmeet.cli.state import backup, backups, compact, ls, restore, rollback, set_watermark, show, verify
+from watersmeet.cli.command_parser import add_commands
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
+VERBS = {
+    "ls": "the versions that can be read, newest last",
+    "show": "one version: query, plan, placement, streams, states, segments",
+    "verify": "look through every file, whether it is there and as it was written",
+    "rollback": "go back to an earlier version, between two runs",
+    "set-watermark": "set the watermark of a stream back, after a row with a wrong time has moved it",
+    "compact": "unite small files of the state, between two runs",
+    "backup": "copy it, as it is at one version; only what is new is copied",
+    "backups": "the backups in a folder, newest last",
+    "restore": "make a checkpoint from a backup",
+}
 
-# Each has add_parser(subparsers), which leaves the verb's function in `run` of the parsed arguments.
-VERBS = (ls, show, verify, rollback, set_watermark, compact, backup, backups, restore)
 
-
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("state", help="show what a checkpoint holds, and look after it")
-    verbs = parser.add_subparsers(title="what to do", metavar="VERB", required=True)
-    for verb in VERBS:
-        verb.add_parser(verbs)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_commands(parser, VERBS, __name__, title="what to do", metavar="VERB")

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
+from watersmeet.cli.notes import tell
 from watersmeet.cli.state.checkpoint import add_checkpoint, no_checkpoint
-from watersmeet.cli.terminal import output_console, progress_bar, size_text, tell
+from watersmeet.cli.terminal import output_console, progress_bar, size_text
 from watersmeet.errors import JobError
 from watersmeet.runtime.clock import utc_text
 from watersmeet.state.backup.make import Made, back_up
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.folders import CheckpointFolders
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
-
 KEPT = 3
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("backup", help="copy it, as it is at one version; only what is new is copied")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.add_argument("to", help="the folder for backups")
     parser.add_argument(

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from watersmeet.cli.terminal import make_table, output_console, progress_bar, size_text
 from watersmeet.state.backup.restore import choose
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.backup.verify import wrong_files
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
 
-
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("backups", help="the backups in a folder, newest last")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("backups", metavar="BACKUPS", help="the folder for backups")
     parser.add_argument("--verify", action="store_true", help="look through every file of each")
     parser.set_defaults(run=list_backups)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from watersmeet.cli.state.checkpoint import add_checkpoint, readable_versions
 from watersmeet.cli.terminal import size_text
 from watersmeet.runtime.compacting import Sizes, compact
 from watersmeet.state.folders import CheckpointFolders
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
 
-
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("compact", help="unite small files of the state, between two runs")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.set_defaults(run=run)
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from watersmeet.cli.state.checkpoint import add_checkpoint, batch_text, readable_versions
 from watersmeet.cli.terminal import make_table, output_console, size_text
 from watersmeet.model.quantities import time_text
 from watersmeet.state.manifest import Manifest
-
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
-
 
 COLUMNS = (
     "version",
@@ -28,8 +23,7 @@ COLUMNS = (
 )
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("ls", help="the versions that can be read, newest last")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.set_defaults(run=list_versions)
 

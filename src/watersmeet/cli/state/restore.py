@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -22,12 +21,8 @@ from watersmeet.state.backup.restore import (
 from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.folders import CheckpointFolders
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
 
-
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("restore", help="make a checkpoint from a backup")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("backups", metavar="BACKUPS", help="the folder for backups")
     parser.add_argument("checkpoint", help="the checkpoint folder to make; there must be none")
     parser.add_argument("--number", type=int, help="the backup to restore (default: the newest)")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from watersmeet.cli.notes import tell
 from watersmeet.cli.state.checkpoint import add_checkpoint, batch_text, readable_versions
-from watersmeet.cli.terminal import tell
 from watersmeet.errors import CheckpointError, WatersmeetError
 from watersmeet.model.quantities import time_text
 from watersmeet.runtime.rollback import Rollback, held_lock, look_ahead, roll_back
@@ -16,14 +15,10 @@ from watersmeet.runtime.withdrawing import HOW, finish_rollbacks
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import ASIDE, KEEP, REMOVE, WITHDRAWALS, Manifest
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
-
 NAMES_SHOWN = 3
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("rollback", help="go back to an earlier version, between two runs")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.add_argument("--to-version", type=int, required=True, metavar="N", help='one that "state ls" says can be')
     parser.add_argument(

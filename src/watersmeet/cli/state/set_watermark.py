@@ -5,15 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from watersmeet.cli.state.checkpoint import add_checkpoint, readable_versions
 from watersmeet.model.quantities import time_text
 from watersmeet.runtime.set_watermark import set_watermark
 from watersmeet.state.folders import CheckpointFolders
-
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
 
 # What it brings back, and what not.
 CONSEQUENCES = """\
@@ -22,10 +18,7 @@ what is gone stays gone: rows of other streams that no row of "{stream}" seemed 
 "{stream}" that came late in the meantime, which are in the late output if the job has one"""
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser(
-        "set-watermark", help="set the watermark of a stream back, after a row with a wrong time has moved it"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.add_argument("--stream", required=True, help="the name of the stream")
     parser.add_argument(

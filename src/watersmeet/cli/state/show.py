@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
@@ -22,12 +21,8 @@ from watersmeet.model.routing import GroupRange, count_groups, groups_text
 from watersmeet.model.segments import Segment
 from watersmeet.state.manifest import Manifest, StreamProgress
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
 
-
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("show", help="one version: query, plan, placement, streams, states, segments")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.add_argument("--version", type=int, help="the version to show (default: the newest)")
     parser.add_argument("--json", action="store_true", help="the manifest as JSON")

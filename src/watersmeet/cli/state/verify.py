@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -17,14 +16,10 @@ from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.verify.findings import DAMAGE, DOUBT, ORPHAN, Finding, Report
 from watersmeet.state.verify.walk import verify
 
-if TYPE_CHECKING:
-    from watersmeet.cli.terminal import SubParsers
-
 SHOWN = 20  # orphans, more than which are counted
 
 
-def add_parser(subparsers: SubParsers) -> None:
-    parser = subparsers.add_parser("verify", help="look through every file, whether it is there and as it was written")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint(parser)
     parser.add_argument("--json", action="store_true", help="what was found as JSON")
     parser.set_defaults(run=verify_checkpoint)
