@@ -86,26 +86,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
         try:
             frames = {name: _open(session, job.sources[name]) for name in streams}
             writer = StreamWriter(query, frames, job.stats).format(job.sink.format).adapt(job.adapt).report(report)
-            settings = {
-                "path": job.sink.path,
-                "latePath": job.sink.late,
-                "checkpointLocation": job.run.checkpoint,
-                "slots": job.run.slots,
-                "groups": job.run.groups,
-                "memory": job.run.memory,
-                "slotMemory": job.run.slot_memory,
-                "slotWeights": ",".join(map(str, job.run.slot_weights)) or None,
-                "cores": job.run.cores,
-                "cache": job.run.cache,
-                "atEnd": job.run.at_end,
-                "durability": job.run.durability,
-                "existing": job.sink.existing,
-                "maxRowsPerFile": job.sink.max_rows_per_file,
-                "deliverEvery": _milliseconds(job.sink.deliver_every),
-                "keepVersions": job.run.retention.versions,
-                "keepFor": None if (kept := job.run.retention.for_us) is None else f"{kept} microseconds",
-            }
-            writer.options(**{name: value for name, value in settings.items() if value is not None})
+            writer.options(**writer_options(job))
             run = writer.outputMode(job.sink.mode).trigger(**_trigger(job.run.trigger)).start()
         except SPARK_ERRORS as error:
             raise translate(error) from cause(error)
@@ -120,14 +101,36 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             raise
 
 
+def writer_options(job: Job) -> dict[str, object]:
+    """The options of the writer that say what the job file says."""
+    kept_us = job.run.retention.for_us
+    every = job.sink.deliver_every
+    options = {
+        "path": job.sink.path,
+        "latePath": job.sink.late,
+        "checkpointLocation": job.run.checkpoint,
+        "slots": job.run.slots,
+        "groups": job.run.groups,
+        "memory": job.run.memory,
+        "slotMemory": job.run.slot_memory,
+        "slotWeights": ",".join(map(str, job.run.slot_weights)) or None,
+        "cores": job.run.cores,
+        "cache": job.run.cache,
+        "atEnd": job.run.at_end,
+        "durability": job.run.durability,
+        "existing": job.sink.existing,
+        "maxRowsPerFile": job.sink.max_rows_per_file,
+        "deliverEvery": None if every is None else f"{microseconds(every)} microseconds",
+        "keepVersions": job.run.retention.versions,
+        "keepFor": None if kept_us is None else f"{kept_us} microseconds",
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _trigger(every: timedelta | None) -> dict[str, object]:
     if every is None:
         return {"availableNow": True}
-    return {"processingTime": _milliseconds(every)}
-
-
-def _milliseconds(duration: timedelta | None) -> str | None:
-    return None if duration is None else f"{microseconds(duration) // 1000} milliseconds"
+    return {"processingTime": f"{microseconds(every) // 1000} milliseconds"}  # Spark knows nothing shorter
 
 
 def _check_files(source: SourceConfig, fresh: bool) -> None:
