@@ -115,7 +115,7 @@ def test_a_lost_snapshot_that_is_not_needed_does_no_harm(job: Rotten) -> None:
 
 
 def test_without_a_head_the_versions_count(job: Rotten) -> None:
-    """A checkpoint of format 3 has none, and a power loss may have taken it."""
+    """A power loss may have taken it."""
     job.files("head")[0].unlink()
     assert job.go_on() == "right"
 

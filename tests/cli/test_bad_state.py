@@ -19,6 +19,8 @@ from small_disk import small_disk
 from small_jobs import SmallJob, check_message, checked_main, rows_of, write_rows
 from watersmeet.cli.main import main
 from watersmeet.state.files import Folder
+from watersmeet.state.manifest import FORMAT
+from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.table import read_versions
 
 BROKEN_AT = 3  # the file that is there for the second run only
@@ -91,10 +93,11 @@ def test_damage_is_told_and_repair_goes_on(
 @pytest.mark.parametrize("kind", ["versions", "snapshots"])
 def test_a_newer_format_is_refused(kind: str, half_way: SmallJob, capsys: pytest.CaptureFixture[str]) -> None:
     path = max((half_way.checkpoint / "state" / kind).iterdir())
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 7}))
+    content, _ = unseal(path.read_bytes())
+    path.write_bytes(seal({**content, "format": FORMAT + 1}))
     before = tree(half_way.checkpoint)
     err = checked_main(half_way, capsys, 2, "the checkpoint was written by a newer version of watersmeet")
-    assert "detail: It has format 7" in err
+    assert f"detail: It has format {FORMAT + 1}" in err
     assert "hint: Upgrade watersmeet" in err
     assert tree(half_way.checkpoint) == before
 

@@ -14,8 +14,8 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.spec import JoinSpec, PlanSpec
 from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import BatchRecord, Manifest, QueryIdentity, Track
-from watersmeet.state.sealed import digest_of, seal
+from watersmeet.state.manifest import FORMAT, BatchRecord, Manifest, QueryIdentity, Track
+from watersmeet.state.sealed import digest_of, seal, unseal
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, read_versions
 from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, MarkDelivered
@@ -107,13 +107,15 @@ def test_json_is_the_manifest(checkpoint: str, capsys: pytest.CaptureFixture[str
     assert [delivery.results for delivery in manifest.undelivered] == [("r0.parquet",)]
 
 
-def test_an_earlier_format_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_earlier_format_is_not_shown(checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What its states were is known only to a run of its query."""
-    golden = Path(__file__).parent.parent / "golden" / "checkpoints" / "local-windows" / "ck"
-    assert main(["state", "show", str(golden)]) == 2
+    snapshot = Path(checkpoint) / "state" / "snapshots" / f"{0:020d}.json"
+    content, _ = unseal(snapshot.read_bytes())
+    snapshot.write_bytes(seal({**content, "format": FORMAT - 1}))
+    assert main(["state", "show", checkpoint]) == 2
     err = capsys.readouterr().err
     assert err.startswith("error: the checkpoint was written by an earlier version of watersmeet\n")
-    assert "detail: It has format 2; this version writes format 5." in err
+    assert f"detail: It has format {FORMAT - 1}; this version writes format {FORMAT}." in err
     assert "hint: Run its job with this version" in err
 
 

@@ -231,7 +231,7 @@ def test_large_files_that_differ_in_the_middle_alone(tmp_path: Path) -> None:
 
 def test_on_spark_it_is_told_before_a_jvm_starts(tmp_path: Path) -> None:
     home = tmp_path / "golden"
-    shutil.copytree(GOLDENS / "format-3" / "spark-windows", home)  # its notes name the place that it was made in
+    shutil.copytree(GOLDENS / "spark-undelivered", home)  # its notes name the place that it was made in
     refused = JudgedJob(home).start()
     assert refused.code == 2
     assert 'stream "A" has another path, and Spark goes on with files at their former one alone' in refused.stderr

@@ -41,7 +41,9 @@ def sizes(folder: Path) -> list[int]:
 @pytest.mark.parametrize("max_rows", [1, 2, 3, 7, 100])
 def test_a_task_writes_files_of_bounded_length(max_rows: int, tmp_path: Path) -> None:
     chunks = [pa.record_batch({"a": list(range(n))}, schema=SCHEMA) for n in (0, 3, 5, 0, 1)]
-    files, rows = ParquetResults(Folder(str(tmp_path)), max_rows=max_rows).write(chunks, SCHEMA, Stamp(3), 1)
+    files, rows = ParquetResults(Folder(str(tmp_path)), max_rows=max_rows).write(
+        chunks, SCHEMA, Stamp(3, 0, "9f86d081884c", 1), 1
+    )
     assert rows == 9
     found = [pq.read_table(tmp_path / name).column("a").to_pylist() for name in files]
     assert [value for part in found for value in part] == [0, 1, 2, 0, 1, 2, 3, 4, 0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 from runtime.sessions import QUERY, TREE
 from small_plans import GROUPS, STREAMS, chain_plan, piece
-from watersmeet.config import load_job
 from watersmeet.errors import CheckpointError, JobError, ResourceError
 from watersmeet.lang.binder import bind
 from watersmeet.model.file_sums import sum_of
@@ -21,7 +19,7 @@ from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.runtime import opening
 from watersmeet.runtime.checkpoint import newest_manifest
-from watersmeet.runtime.opening import OpenRun, open_run, plan_ahead, settings_of
+from watersmeet.runtime.opening import OpenRun, open_run, plan_ahead
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.forced_step import ForcedStep
@@ -264,17 +262,3 @@ def test_planning_ahead_changes_nothing(folders: CheckpointFolders, tmp_path: Pa
         "a checkpoint of another query says nothing"
     )
     assert str(plan_ahead(QUERY, settings("(A (B C))"), folders)[0].tree) == "(A (B C))", "what it would change to"
-
-
-GOLDENS = Path(__file__).parents[1] / "golden" / "checkpoints"
-
-
-def test_a_checkpoint_of_an_earlier_format_is_brought_up_to_date(tmp_path: Path) -> None:
-    shutil.copytree(GOLDENS / "local-square" / "ck", tmp_path / "ck")
-    job = load_job(GOLDENS / "local-square" / "job.toml")
-    query = bind(job.query, job.streams())
-    folders = CheckpointFolders(str(tmp_path / "ck"))
-    first = opened(open_run(query, settings_of(job), folders))
-    again = opened(open_run(query, settings_of(job), folders))
-    assert again.plan.spec == first.plan.spec
-    assert {segment.state for segment in again.checkpoint.manifest.segments.values()} <= set(again.plan.states)

@@ -20,6 +20,10 @@ from watersmeet.state.output_names import Stamp
 SCHEMA = pa.schema([("a", pa.int64())])
 
 
+def stamp(batch: int) -> Stamp:
+    return Stamp(batch, 0, "9f86d081884c", 1)
+
+
 def batch(*values: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(values, pa.int64())], schema=SCHEMA)
 
@@ -37,9 +41,9 @@ def files(folder: Path) -> list[str]:
 
 
 def test_a_delivery_may_be_repeated_and_cut_short(outputs: Outputs, tmp_path: Path) -> None:
-    names = [name for slot in range(3) for name in outputs.writer.write([batch(slot)], SCHEMA, Stamp(4), slot)[0]]
+    names = [name for slot in range(3) for name in outputs.writer.write([batch(slot)], SCHEMA, stamp(4), slot)[0]]
     assert outputs.late_waiting is not None
-    (late,) = write_late(outputs.late_waiting, [batch(9)], "A", Stamp(4, 0, "9f86d081884c", 1))
+    (late,) = write_late(outputs.late_waiting, [batch(9)], "A", stamp(4))
     record = Delivery(DeliveryId(4), 4, 0, tuple(names), (late,))
     assert outputs.waiting is not None
     outputs.waiting.move_out([names[1]], Folder(str(tmp_path / "out")))  # as far as an earlier delivery came
@@ -52,7 +56,7 @@ def test_a_delivery_may_be_repeated_and_cut_short(outputs: Outputs, tmp_path: Pa
 
 
 def test_what_waits_is_not_read(outputs: Outputs, tmp_path: Path) -> None:
-    names = list(outputs.writer.write([batch(1)], SCHEMA, Stamp(0), 0)[0])
+    names = list(outputs.writer.write([batch(1)], SCHEMA, stamp(0), 0)[0])
     assert pq.ParquetDataset(tmp_path / "out").files == []
     outputs.deliver(Delivery(DeliveryId(0), 0, 0, tuple(names)))
     assert len(pq.ParquetDataset(tmp_path / "out").files) == 1
@@ -60,7 +64,7 @@ def test_what_waits_is_not_read(outputs: Outputs, tmp_path: Path) -> None:
 
 def test_what_readers_have_taken_away_is_not_missed(outputs: Outputs, tmp_path: Path) -> None:
     """A delivery is repeated after a restart, by when delivered files may be anywhere."""
-    names = list(outputs.writer.write([batch(1)], SCHEMA, Stamp(0), 0)[0])
+    names = list(outputs.writer.write([batch(1)], SCHEMA, stamp(0), 0)[0])
     delivery = Delivery(DeliveryId(0), 0, 0, tuple(names))
     outputs.deliver(delivery)
     (tmp_path / "out" / names[0]).unlink()
@@ -76,7 +80,7 @@ def test_owners_have_waiting_folders_of_their_own(tmp_path: Path) -> None:
 def test_nothing_to_deliver() -> None:
     outputs = Outputs.of("noop", None, None)
     assert outputs.waiting_folders == ()
-    assert outputs.writer.write([batch(1, 2)], SCHEMA, Stamp(0), 0) == ({}, 2)
+    assert outputs.writer.write([batch(1, 2)], SCHEMA, stamp(0), 0) == ({}, 2)
     outputs.deliver(Delivery(DeliveryId(0), 0, 0))
 
 
@@ -84,22 +88,22 @@ def test_results_left_to_somebody_else(tmp_path: Path) -> None:
     waiting = Folder(str(tmp_path / "results"))
     outputs = Outputs.waiting_only(waiting, None)
     waiting.make()
-    names = list(outputs.writer.write([batch(1)], SCHEMA, Stamp(0), 0)[0])
+    names = list(outputs.writer.write([batch(1)], SCHEMA, stamp(0), 0)[0])
     outputs.deliver(Delivery(DeliveryId(0), 0, 0, tuple(names)))
     assert os.listdir(tmp_path / "results") == names
 
 
 def test_only_the_first_file_may_be_empty(tmp_path: Path) -> None:
     writer = ParquetResults(Folder(str(tmp_path)))
-    assert writer.write([], SCHEMA, Stamp(0), 1) == ({}, 0)
-    assert writer.write([], SCHEMA, Stamp(1), 0) == ({}, 0)
-    (name,), rows = writer.write([], SCHEMA, Stamp(0), 0)
+    assert writer.write([], SCHEMA, stamp(0), 1) == ({}, 0)
+    assert writer.write([], SCHEMA, stamp(1), 0) == ({}, 0)
+    (name,), rows = writer.write([], SCHEMA, stamp(0), 0)
     assert rows == 0
     assert pq.read_schema(tmp_path / name) == SCHEMA
 
 
 def test_a_file_has_all_batches_of_a_task(tmp_path: Path) -> None:
-    files, rows = ParquetResults(Folder(str(tmp_path))).write(iter([batch(1), batch(2, 3)]), SCHEMA, Stamp(12), 3)
+    files, rows = ParquetResults(Folder(str(tmp_path))).write(iter([batch(1), batch(2, 3)]), SCHEMA, stamp(12), 3)
     assert rows == 3
     ((name, found),) = files.items()
     assert name.startswith("part-00000012-0003-")
@@ -113,9 +117,9 @@ def test_an_error_in_the_rows_leaves_no_file(tmp_path: Path) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        ParquetResults(Folder(str(tmp_path))).write(broken(), SCHEMA, Stamp(0), 0)
+        ParquetResults(Folder(str(tmp_path))).write(broken(), SCHEMA, stamp(0), 0)
     assert os.listdir(tmp_path) == []
 
 
 def test_counted_results() -> None:
-    assert CountedResults().write([batch(1), batch(2, 3)], SCHEMA, Stamp(0), 0) == ({}, 3)
+    assert CountedResults().write([batch(1), batch(2, 3)], SCHEMA, stamp(0), 0) == ({}, 3)

@@ -197,7 +197,7 @@ def test_windows_that_come_to_a_state_without_event_times(tmp_path: Path) -> Non
     assert answer(job) == everything + due(4, range(BEFORE, 99))
 
 
-# --- states of earlier releases --------------------------------------------------------------------------------------
+# --- states that were made without ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("window", ["", " [RANGE 60 SECONDS]"], ids=["no event times", "with event times"])

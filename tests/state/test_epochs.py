@@ -12,7 +12,7 @@ from watersmeet.errors import ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId, StateName
 from watersmeet.model.segments import Segment
 from watersmeet.state import applying
-from watersmeet.state.epochs import NOBODY, Holder, TakenOverError, name_of_epoch
+from watersmeet.state.epochs import Holder, TakenOverError, name_of_epoch
 from watersmeet.state.files import Folder
 from watersmeet.state.gc import collect_everything
 from watersmeet.state.head import read_head, write_head
@@ -38,7 +38,7 @@ def root(tmp_path: Path) -> Folder:
 
 @pytest.fixture
 def first(root: Folder, first_manifest: Manifest) -> FileTable:
-    """A checkpoint of before there were epochs, taken by a first run."""
+    """A checkpoint, taken by a first run."""
     return FileTable.create(root, first_manifest).claim(holder("first"))
 
 
@@ -64,13 +64,6 @@ def test_each_run_is_an_epoch_of_its_own(first: FileTable, root: Folder) -> None
     assert (second.manifest.epoch, second.manifest.holder.run) == (2, "second")
     assert opened(root).manifest == second.manifest
     assert second.manifest.claims == (1, 2)
-
-
-def test_a_manifest_of_before_there_were_epochs(first_manifest: Manifest) -> None:
-    data = first_manifest.to_json()
-    del data["holder"], data["claims"]
-    found = Manifest.from_json(data)
-    assert (found.epoch, found.holder, found.claims) == (0, NOBODY, ())
 
 
 def test_the_former_run_can_commit_nothing_and_is_told_who_came(first: FileTable, root: Folder) -> None:
@@ -139,9 +132,6 @@ def test_one_that_wakes_up_before_it_has_made_the_checkpoint(root: Folder, first
     first = FileTable.create(root, first_manifest).claim(holder("first"))
     commit(first, 5 * SNAPSHOT_EVERY)
     with pytest.raises(StateConflictError):
-        FileTable.create(root, first_manifest)
-    first.snapshots.delete(version_name(0))  # as earlier releases did
-    with pytest.raises(StateConflictError, match="there is a checkpoint already"):
         FileTable.create(root, first_manifest)
     assert opened(root).manifest == first.manifest
 

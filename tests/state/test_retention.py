@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from watersmeet.model.ids import SegmentId, StateName
 from watersmeet.model.segments import Segment
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest
-from watersmeet.state.retention import VERSIONS_KEPT, FilesKept, Retention
-from watersmeet.state.sealed import seal, unseal
-from watersmeet.state.table import SNAPSHOT_EVERY, SNAPSHOT_SHARE, FileTable, read_versions, table_numbers, version_name
+from watersmeet.state.retention import VERSIONS_KEPT, Retention
+from watersmeet.state.table import FileTable, read_versions
 from watersmeet.state.updates import AddSegment, ReleaseGroups, SetRetention
 
 GROUPS = ((0, 6),)
@@ -120,93 +115,3 @@ def test_other_settings_count_from_then_on(root: Folder, first_manifest: Manifes
     table.commit([], [SetRetention(Retention(2))])
     assert table.manifest.kept_from == table.manifest.version - 1
     assert set(table.segments_kept()) == needed(root)
-
-
-def test_a_checkpoint_of_an_earlier_release(root: Folder, first_manifest: Manifest) -> None:
-    """Its versions say neither when they were committed nor what was kept."""
-    table, _ = make(root, first_manifest, Retention())
-    commit(table, 30)
-    digest: str | None = None
-    for folder in (table.snapshots, table.versions):
-        for number in table_numbers(folder):
-            content, _ = unseal(folder.read(version_name(number)))
-            for name in ("committed_us", "kept_from", "retention"):
-                content.pop(name, None)
-            if "updates" in content:
-                content["after"] = digest
-            elif number:
-                continue
-            sealed = seal(content)
-            folder.delete(version_name(number))
-            folder.put_if_absent(version_name(number), sealed)
-            digest = unseal(sealed)[1]
-    table.snapshots.delete(version_name(SNAPSHOT_EVERY))
-    root.delete("head")
-    again = FileTable.open(root, Ticks())
-    assert again is not None
-    assert (again.manifest.kept_from, again.manifest.committed_us) == (30 - VERSIONS_KEPT + 1, None)
-    commit(again, 2)
-    assert (again.manifest.kept_from, again.manifest.committed_us) == (32 - VERSIONS_KEPT + 1, 2 * SECOND)
-
-
-def test_the_files_of_a_long_retention_are_few_beside_its_versions(root: Folder, first_manifest: Manifest) -> None:
-    """And the cost of a commit does not grow: folders are listed when old versions go, in few steps."""
-    table, _ = make(root, first_manifest, Retention(400))
-    listed = Counter[str]()
-    names = Folder.names
-
-    def count(folder: Folder) -> list[str]:
-        listed[Path(folder.path()).name] += 1
-        return names(folder)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Folder, "names", count)
-        commit(table, 1200)
-    assert listed["versions"] <= 3 * SNAPSHOT_SHARE < 1200 / SNAPSHOT_EVERY, "not for every snapshot"
-    assert len(table_numbers(table.snapshots)) <= 2 * SNAPSHOT_SHARE + 3
-    versions = table_numbers(table.versions)
-    assert 400 <= len(versions) <= 400 * (1 + 2 / SNAPSHOT_SHARE) + SNAPSHOT_EVERY
-    assert len(needed(root)) == 400
-    assert json.loads(Path(table.snapshots.path(version_name(0))).read_text())["version"] == 0
-
-
-@given(st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=3), max_size=30), st.data())
-def test_files_are_kept_while_a_version_refers_to_them(
-    history: list[list[tuple[str, bool]]], data: st.DataObject
-) -> None:
-    """Against sets by version: files are added, dropped, and taken up again."""
-    files = FilesKept()
-    by_version: list[set[str]] = [set()]
-    kept_from = 0
-    gone: set[str] = set()
-    for version, changes in enumerate(history, 1):
-        before = by_version[-1]
-        after = set(before)
-        for name, added in changes:
-            if added and name not in gone:
-                after.add(name)
-            else:
-                after.discard(name)
-        by_version.append(after)
-        files.change(version, [(name, 1) for name in after - before] + [(name, -1) for name in before - after])
-        kept_from = data.draw(st.integers(kept_from, version), label="kept from")
-        wanted = set().union(*by_version[kept_from:])
-        assert set(files.needed(kept_from)) == wanted
-        popped = files.pop(kept_from)
-        assert len(popped) == len(set(popped))
-        assert not set(popped) & wanted
-        gone |= set(popped)
-        assert gone | wanted == set().union(*by_version), "what nobody needs has been told"
-
-
-def test_a_file_that_comes_and_goes_with_one_version_is_kept_for_none(root: Folder, first_manifest: Manifest) -> None:
-    table, _ = make(root, first_manifest, Retention(100, None))
-    table.commit([], [AddSegment(segment("expired")), AddSegment(segment("kept"))], lambda after: [_let_go("expired")])
-    assert table.segments_kept() == ["kept"]
-    assert table.pop_dropped() == ["expired"]
-    table.commit([], [_let_go("kept")])
-    assert (table.segments_kept(), table.pop_dropped()) == (["kept"], []), "the version before refers to it"
-
-
-def _let_go(name: str) -> ReleaseGroups:
-    return ReleaseGroups(SegmentId(name), GROUPS)

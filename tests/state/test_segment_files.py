@@ -110,7 +110,7 @@ def test_a_segment_may_be_written_in_pieces(
     }
     if kind == "files":
         with pa.ipc.open_file(file_of(segments, segment)) as reader:
-            assert json.loads(reader.schema.metadata[b"watersmeet"])["format"] == 2, "which earlier releases refuse"
+            assert json.loads(reader.schema.metadata[b"watersmeet"])["format"] == 2
 
 
 def test_pieces_are_written_as_they_come(segments: FileSegments, rows: pa.RecordBatch, state: State) -> None:

@@ -15,7 +15,6 @@ from watersmeet.state.manifest import FORMAT, BatchRecord, Manifest
 from watersmeet.state.retention import VERSIONS_KEPT
 from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.table import (
-    OLDEST_FORMAT,
     SNAPSHOT_EVERY,
     AfterBatch,
     AtVersion,
@@ -230,10 +229,10 @@ def test_a_snapshot_that_outlived_its_versions_does_not_stop_the_newer_one(table
 
 def test_an_older_format_is_told_apart(table: FileTable, root: Folder) -> None:
     """Whoever can bring it up to date catches it; anybody else is told what to do."""
-    edit(version_file(root, 0, "snapshots"), format=OLDEST_FORMAT - 1)
+    edit(version_file(root, 0, "snapshots"), format=FORMAT - 1)
     with pytest.raises(OlderFormatError) as caught:
         FileTable.open(root)
-    assert caught.value.found == OLDEST_FORMAT - 1
+    assert caught.value.found == FORMAT - 1
     assert caught.value.primary == "the checkpoint was written by an earlier version of watersmeet"
     assert "Run its job" in (caught.value.hint or "")
 
@@ -241,7 +240,7 @@ def test_an_older_format_is_told_apart(table: FileTable, root: Folder) -> None:
 def test_snapshots_of_an_older_format_before_one_of_ours_are_passed_over(table: FileTable, root: Folder) -> None:
     """An upgrade writes its snapshot first, and may die before it has dropped what came before."""
     commit_batches(table, SNAPSHOT_EVERY + 2)
-    edit(version_file(root, 0, "snapshots"), format=OLDEST_FORMAT - 1)
+    edit(version_file(root, 0, "snapshots"), format=FORMAT - 1)
     again = FileTable.open(root)
     assert again is not None
     assert again.manifest == table.manifest

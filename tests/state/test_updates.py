@@ -54,7 +54,6 @@ from watersmeet.state.updates import (
     ListFiles,
     MarkDelivered,
     MarkWithdrawn,
-    NameCheckpoint,
     ObserveBatch,
     ObserveGroups,
     PassBoundary,
@@ -62,7 +61,6 @@ from watersmeet.state.updates import (
     RecordDecision,
     Regroup,
     ReleaseGroups,
-    Rename,
     ResolveEnds,
     SetLibrary,
     SetNewest,
@@ -101,7 +99,6 @@ def apply(update: Update, manifest: Manifest) -> Manifest:
 
 EXAMPLES: tuple[Update, ...] = (
     Claim(Holder(1, "run", "host", 7, "2026-11-17 05:00:00 UTC")),
-    NameCheckpoint("0123456789ab"),
     SetPlacement(Placement(3, GROUPS, {Partitioning("k0"): (0, 0, 1, 1, 2, 2, 2, 2)})),
     SetRetention(Retention(7, None)),
     GoBack(replace(EMPTY, version=3, kept_from=1), "aside", ("r0", "l1"), ("/out/_w",)),
@@ -137,7 +134,6 @@ EXAMPLES: tuple[Update, ...] = (
         (J1,),
         within=((2, 5),),
     ),
-    Rename({STATE: StateName("A@A.k#2")}, {J1: OperatorName("A*B#2")}),
     AddSegment(segment("n")),
     AddSegment(replace(segment("t"), group_rows=(40, 30, 20, 10), group_keys=(4, 3, 2, 1))),
     ObserveBatch(Measured(2.5, {"A": 10.0}, (PairCounts(("A",), ("B", "C"), 100, 10, 10, 3),))),
@@ -202,20 +198,6 @@ def test_a_commit_applies_each_update_to_what_the_ones_before_it_made() -> None:
         EMPTY,
     )
     assert {name: entry.groups for name, entry in after.segments.items()} == {"s": ((5, 6),), "s~1.0": ((0, 2),)}
-
-
-def test_a_state_and_an_operator_get_other_names() -> None:
-    cold = segment("c").cold(((0, 2),), Generation(1))
-    figures = apply(ObserveGroups(0, "recent", {J1: GroupObservation.nothing(2, GROUPS)}), with_segments())
-    before = replace(figures, segments=SegmentTable.of((segment("s"), cold)))
-    after = apply(Rename({STATE: StateName("new")}, {J1: OperatorName("J")}), before)
-    assert {entry.state for entry in after.segments.values()} == {"new"}
-    assert [list(after.segments.active(StateName("new")).entries), list(after.segments.cold(StateName("new")))] == [
-        ["s"],
-        [1],
-    ]
-    assert (len(after.segments.active(STATE).entries), dict(after.segments.cold(STATE))) == (0, {})
-    assert list(after.figures) == ["J"]
 
 
 def test_deliveries_stay_listed_until_they_are_known() -> None:
@@ -368,14 +350,6 @@ def test_other_groups_replace_all_segments_and_what_is_known_of_groups() -> None
     after = apply(Regroup(Placement(2, 5), (segment("s", ((0, 4),)),)), before)
     assert (list(after.segments), after.segments[S].groups) == (["s"], ((0, 4),))
     assert (after.placement.groups, after.figures) == (5, {})
-
-
-def test_a_switch_of_before_shapes_could_differ_is_read() -> None:
-    told = update_to_json(SwitchPlan((TRACK,), (), (), (J1,)))
-    del told["tracks"], told["within"]
-    before = {**told, "track": TRACK.to_json(), "dropped": ["B@B.k#1"], "reopened": [STATE]}
-    found = update_from_json(before)
-    assert found == SwitchPlan((TRACK,), ((StateName("B@B.k#1"), None),), ((STATE, None),), (J1,))
 
 
 def test_a_cut_renumbers_the_groups_of_tracks() -> None:

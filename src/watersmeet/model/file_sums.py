@@ -20,5 +20,5 @@ def sum_of(data: bytes) -> FileSum:
 
 
 def sums_from_json(data: Mapping[str, Any]) -> dict[str, FileSum]:
-    """The entry "sums" of an object, by name of the file; nothing where there is no such entry."""
-    return {checked_name(name): (size, crc32) for name, (size, crc32) in data.get("sums", {}).items()}
+    """The entry "sums" of an object, by name of the file."""
+    return {checked_name(name): (size, crc32) for name, (size, crc32) in data["sums"].items()}

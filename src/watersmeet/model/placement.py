@@ -253,7 +253,6 @@ class Placement:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Placement:
-        # What earlier releases did not have is missing in what they wrote.
         owners, cuts = data["owners"], data.get("cuts", {})
         spreads = {
             name: {int(group): Spread.from_json(entry) for group, entry in entries.items()}

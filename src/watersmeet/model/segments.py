@@ -62,7 +62,7 @@ class Segment:
     group_rows: tuple[int, ...] = ()
     group_keys: tuple[int, ...] = ()
     part_of: SegmentId = NO_SEGMENT  # the entry that the file began as, where that is another one
-    delivery: int = 0  # earlier releases did not say
+    delivery: int = 0
     # With windows of rows: streams, and the largest end by the rows of each, where the time of that is not known yet.
     rank_ends: tuple[tuple[str, int], ...] = ()
 
@@ -213,7 +213,7 @@ class Segment:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Segment:
         checked_name(data["id"])
-        checked_name(data.get("part_of") or data["id"])
+        checked_name(data["part_of"] or data["id"])
         return cls(
             **{
                 **data,

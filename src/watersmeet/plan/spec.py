@@ -91,7 +91,7 @@ class FilterSpec:
 class PlanSpec:
     """`joins` are those of the tree, each after those that feed it. `lineage`: the joins whose key hash rows carry on
     from there, cut to 16 bits, so that results can be traced to the groups that made them. `pairs`: the windows for
-    pairs that rows are let go by; none in checkpoints of releases that did not know them."""
+    pairs that rows are let go by."""
 
     tree: Tree  # a leaf where the query groups the rows of one stream, and joins nothing
     joins: tuple[JoinSpec, ...]

@@ -44,7 +44,6 @@ from watersmeet.state.table import Consequences, FileTable, Requirement, Table, 
 from watersmeet.state.updates import (
     Learn,
     MarkWithdrawn,
-    NameCheckpoint,
     RecordDecision,
     SetPlacement,
     SetRetention,
@@ -181,11 +180,6 @@ def new_name() -> str:
     return uuid.uuid4().hex[:12]
 
 
-def named(manifest: Manifest, name: str) -> list[Update]:
-    """A name for a checkpoint that has none."""
-    return [] if manifest.id else [NameCheckpoint(name)]
-
-
 def this_run(waiting: tuple[Folder, ...] = ()) -> Holder:
     """This process as the holder of a checkpoint, which gives it its epoch."""
     addresses = tuple(folder.path() for folder in waiting)
@@ -234,7 +228,6 @@ def hold(folders: CheckpointFolders, table: FileTable, outputs: Outputs, lock: C
     for folder, names in outputs.left_elsewhere(table.manifest, folders.home).items():
         folder.delete_all(names)  # this run has copies, which wait where it delivers from
         folder.remove_if_empty()
-    outputs.adopt(table.manifest, folders.home)
     outputs.take_restored(table.manifest, folders.results)
     if table.manifest.withdrawals:
         table.sync_first(finish_rollbacks(folders, table.manifest))

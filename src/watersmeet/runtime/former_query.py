@@ -24,7 +24,7 @@ def former_of(manifest: Manifest, query: Query) -> tuple[Query, tuple[str, ...]]
         return query, ()
     try:
         former = query_of(manifest.query).heeding(manifest.answering.spec.pairs)
-    except CheckpointError:  # it has functions of the user's, or is of an earlier release
+    except CheckpointError:  # it has functions of the user's
         refuse_other_query(manifest.query, identify(query))
         raise
     if _streams(former) != _streams(query):

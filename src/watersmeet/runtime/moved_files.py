@@ -129,7 +129,7 @@ def take_along(
     if progress is None or moved is False:
         return None
     read, begun = list(files_read.entries(progress)), _begun(progress.intake)
-    if all(root.holds(address) or not _is_whole(address) for address, _ in (*read, *begun)):
+    if all(root.holds(address) for address, _ in (*read, *begun)):
         return None
     files_there = list_files(root, recursive).files
     if moved:
@@ -195,11 +195,6 @@ def _read_by_spark(spark: Folder) -> list[list[Read]]:
                 continue
             by_source.setdefault(path.rpartition("/")[0], []).append(read)
     return list(by_source.values())
-
-
-def _is_whole(address: str) -> bool:
-    """Not a name below the path, as earlier releases had them."""
-    return "://" in address or address.startswith("/")
 
 
 def _begun(intake: UnfinishedIntake | None) -> list[Read]:

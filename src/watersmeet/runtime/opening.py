@@ -29,7 +29,6 @@ from watersmeet.runtime.checkpoint import (
     first_manifest,
     hold,
     in_memory,
-    named,
     new_name,
     newest_manifest,
     placed_anew,
@@ -169,23 +168,22 @@ def _take(
     else:
         _, chosen = recorded_spec(query, settings.plan, table.manifest, note)
         refuse_steps(query, settings, table.manifest, note)
-    former, name = table.manifest.holder, table.manifest.id or new_name()
-    outputs = outputs.of_checkpoint(name)
-    outputs.refuse_results_of_others(own_unnamed=not table.manifest.id or table.manifest.named_at > 0)
+    former = table.manifest.holder
+    outputs = outputs.of_checkpoint(table.manifest.id)
+    outputs.refuse_results_of_others()
     outputs.refuse_results_of_later(table.manifest.next_delivery, lambda: _newest(folders).next_delivery)
     # Where something was left elsewhere stays known until it is deleted there, or it could be delivered from there too.
     left = outputs.left_elsewhere(table.manifest, folders.home)
     table = table.claim(
         this_run((*outputs.waiting_folders, *left)),
         lambda manifest: [
-            *named(manifest, name),
             *placed_anew(manifest, placement_with_ring(query, settings, manifest)),
             *retention_changed(manifest, settings.retention),
             *([] if changes else _asked_now(query, settings.plan, manifest)),
         ],
         lambda table: prepare_to_take(folders, table, outputs),
     )
-    if former.epoch and not locked:  # no lock says whether that run is still alive
+    if not locked:  # no lock says whether that run is still alive
         note(f"took over the checkpoint from {former}; if that run is still alive, it will stop")
     return table, chosen
 

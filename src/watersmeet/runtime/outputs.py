@@ -7,14 +7,11 @@ names on disk first.
 The folder is named after the checkpoint, and so is every file (`state/output_names.py`). So a checkpoint that was
 moved or restored finds what waits, and one that comes to the results of another is refused. A run whose results go
 elsewhere than those of the run before takes what that one has left along: copies before it claims the checkpoint, and
-deletes after it, before it delivers anything. What a release before
-checkpoints had names has left to be delivered lies in a folder named after the checkpoint's place: it is looked for by
-the names of the files, and taken from there (`adopt`).
+deletes after it, before it delivers anything.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -112,21 +109,17 @@ class Outputs:
 
     # --- what other runs have left ------------------------------------------------------------------------------------
 
-    def refuse_results_of_others(self, own_unnamed: bool = False) -> None:
-        """Raise `JobError` if there are files of another checkpoint where results or late rows go.
-
-        `own_unnamed`: this checkpoint is from before there were names, so that files without one are taken for its own.
-        """
+    def refuse_results_of_others(self) -> None:
+        """Raise `JobError` if there are files of another checkpoint where results or late rows go."""
         if self.existing == APPEND:
             return
-        own = {self.owner, ""} if own_unnamed else {self.owner}
         for folder, waiting in self._places:
             others = [
                 (name, stamp.owner)
                 for name in folder.names()
                 if not is_marked(name, self.owner)  # most are, where there are many
                 and (stamp := stamp_of(name)) is not None
-                and stamp.owner not in own
+                and stamp.owner != self.owner
             ]
             if others:
                 raise _results_of_others(folder, self._what(waiting), others)
@@ -153,35 +146,10 @@ class Outputs:
         return "results" if waiting == self.waiting else "late rows"
 
     def find_waiting(self, deliveries: Iterable[Delivery]) -> dict[Folder, list[str]]:
-        """Where the files of these deliveries are that still wait.
-
-        Other folders where files wait are looked into for those alone that are not in ours, and were not delivered.
-        """
+        """The files of these deliveries that still wait, by the folder where they do."""
         wanted = {name for entry in deliveries for name in (*entry.results, *entry.late_files)}
-        found: dict[Folder, list[str]] = {}
-        for folder in (waiting for waiting in self.waiting_folders if wanted):
-            found[folder] = sorted(wanted & set(folder.names()))
-            wanted -= set(found[folder])
-        for target, waiting in self._places if wanted else ():
-            names = target.names()
-            wanted -= set(names)
-            for other in [target.sub(name) for name in names if wanted and name.startswith(f"{WAITING}-")]:
-                if other != waiting:
-                    found[other] = sorted(wanted & set(other.names()))
-                    wanted -= set(found[other])
+        found = {folder: sorted(wanted & set(folder.names())) for folder in self.waiting_folders if wanted}
         return {folder: names for folder, names in found.items() if names}
-
-    def adopt(self, manifest: Manifest, home: Folder) -> None:
-        """Take over what a release before checkpoints had names has left, at the place that it went by."""
-        waiting = self.find_waiting(manifest.undelivered)
-        for target, own in self._places:
-            former = target.sub(f"{WAITING}-{zlib.crc32(home.path().encode()):08x}")
-            for folder, names in waiting.items():
-                if folder not in self.waiting_folders and folder.path().startswith(f"{target.path()}/{WAITING}-"):
-                    folder.move_out(names, own)
-            if manifest.named_at:  # what is left there nobody refers to
-                former.delete_all([name for name in former.names() if stamp_of(name) is not None])
-                former.remove_if_empty()
 
     def left_elsewhere(self, manifest: Manifest, home: Folder) -> dict[Folder, list[str]]:
         """What is to be delivered and waits where the run before has left it, whose results went elsewhere."""
@@ -247,11 +215,10 @@ def _results_of_later(folder: Folder, what: str, later: Sequence[str]) -> JobErr
 
 def _results_of_others(folder: Folder, what: str, others: Sequence[tuple[str, str]]) -> JobError:
     name, owner = others[0]
-    whose = f"checkpoint {owner}" if owner else "a checkpoint of an earlier release"
     return JobError(
         f'the folder for {what} holds {what} of another checkpoint: "{folder.path()}"',
-        detail=f"{_files(others)} there, such as {name}, came from {whose}. This run would add its own to them, and "
-        "what both have computed would be there twice.",
+        detail=f"{_files(others)} there, such as {name}, came from checkpoint {owner}. This run would add its own to "
+        "them, and what both have computed would be there twice.",
         hint="Name another folder, go on with that checkpoint, or remove its files. To add to them on purpose: "
         'existing = "append" in [sink], or the option of that name.',
     )

@@ -13,10 +13,9 @@ from typing import Any
 
 from watersmeet.errors import InternalError
 from watersmeet.model.group_figures import GroupFigures
-from watersmeet.model.ids import LIVE, DeliveryId, StateName
+from watersmeet.model.ids import LIVE, DeliveryId
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import expand_ranges
-from watersmeet.model.segments import Segment
 from watersmeet.model.smoothing import find_smoothing
 from watersmeet.state.epochs import CLAIMS_KEPT
 from watersmeet.state.manifest import BatchRecord, Delivery, Manifest, StreamProgress, Withdrawal
@@ -35,7 +34,6 @@ from watersmeet.state.updates import (
     ListFiles,
     MarkDelivered,
     MarkWithdrawn,
-    NameCheckpoint,
     ObserveBatch,
     ObserveGroups,
     PassBoundary,
@@ -43,7 +41,6 @@ from watersmeet.state.updates import (
     RecordDecision,
     Regroup,
     ReleaseGroups,
-    Rename,
     ResolveEnds,
     SetLibrary,
     SetNewest,
@@ -131,11 +128,6 @@ def _(update: Claim, draft: Draft) -> None:
 
 
 @apply.register
-def _(update: NameCheckpoint, draft: Draft) -> None:
-    draft.set(id=update.id, named_at=draft.version)
-
-
-@apply.register
 def _(update: SetPlacement, draft: Draft) -> None:
     draft.set(placement=update.placement)
 
@@ -147,7 +139,7 @@ def _(update: SetRetention, draft: Draft) -> None:
 
 # What a rollback leaves as it is, and what it has said itself in the draft; all else goes back.
 _OF_THE_CHECKPOINT = (
-    *("version", "query", "id", "named_at", "holder", "claims", "next_delivery"),
+    *("version", "query", "id", "holder", "claims", "next_delivery"),
     *("committed_us", "retention", "kept_from", "undone", "withdrawals"),
     *("segments", "streams", "figures", "undelivered", "decisions"),
 )
@@ -216,22 +208,6 @@ def _(update: SwitchPlan, draft: Draft) -> None:
     draft.set(tracks=update.tracks, query=update.query or draft.get("query"))
     if update.query is not None:  # windows and filters are not among the figures that plans are kept with
         draft.set(library=())
-
-
-@apply.register
-def _(update: Rename, draft: Draft) -> None:
-    for old, new in update.states.items():
-        for segment in list(draft.segments.active(old).values()):
-            _rename(draft, segment, new)
-        for generation in draft.segments.generations(old):
-            for segment in list(draft.segments.cold(old, generation).values()):
-                _rename(draft, segment, new)
-    draft.figures = {update.operators.get(name, name): figures for name, figures in draft.figures.items()}
-
-
-def _rename(draft: Draft, segment: Segment, state: StateName) -> None:
-    draft.segments.release(segment.id, segment.groups)
-    draft.segments.add(replace(segment, state=state))
 
 
 @apply.register
@@ -325,8 +301,7 @@ def _(update: GatherDeliveries, draft: Draft) -> None:
     last = replace(gathered[-1], results=update.results, late_files=update.late_files, sums=update.sums)
     rest = [entry for entry in draft.undelivered if entry.id not in update.ids]
     draft.undelivered = tuple(sorted([*rest, last], key=lambda entry: entry.id))
-    if update.next_delivery is not None:
-        draft.set(next_delivery=update.next_delivery)
+    draft.set(next_delivery=update.next_delivery)
 
 
 @apply.register

@@ -40,7 +40,7 @@ class Holder:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Holder:
-        return cls(**{**data, "waiting": tuple(data.get("waiting", ()))})
+        return cls(**{**data, "waiting": tuple(data["waiting"])})
 
     def __str__(self) -> str:
         """For people.
@@ -52,7 +52,7 @@ class Holder:
 
 
 FIRST_EPOCH = 1
-NOBODY = Holder()  # a checkpoint that was made before there were epochs
+NOBODY = Holder()  # of a run that leaves nothing behind
 
 
 def name_of_epoch(begin: str, epoch: int, end: str = "") -> str:
@@ -65,9 +65,9 @@ def name_of_epoch(begin: str, epoch: int, end: str = "") -> str:
 
 
 def epoch_of(name: str) -> int:
-    """The epoch that a file was written in; 0 for one that was named before there were epochs.
+    """The epoch that a file was written in; 0 for one of a run that leaves nothing behind.
 
-    >>> epoch_of("00000003-e2-0123456789abcdef.arrow"), epoch_of("00000003-0123456789abcdef.arrow")
+    >>> epoch_of("00000003-e2-0123456789abcdef.arrow"), epoch_of("00000003-e0-0123456789abcdef.arrow")
     (2, 0)
     """
     found = _MARKED.search(name)

@@ -12,10 +12,11 @@ from watersmeet.errors import ResourceError
 from watersmeet.state.epochs import name_of_epoch
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Manifest, StreamProgress
-from watersmeet.state.sealed import SEALED_FORMAT, seal, unseal
+from watersmeet.state.sealed import seal, unseal
 from watersmeet.state.updates import ListFiles
 
 LISTED = 256  # names in the manifest, more than which move on to a list
+LIST_FORMAT = 4
 FANOUT = 4  # lists of like length that become one
 
 
@@ -51,9 +52,8 @@ class FilesRead:
                 self._names[stream] -= {name for name, time in files if time < progress.ignored_before_us}
                 list_name = name_of_epoch("files", manifest.epoch, ".json")
                 if self._folder is not None:
-                    self._folder.put_if_absent(
-                        list_name, seal({"format": SEALED_FORMAT, "name": list_name, "files": kept})
-                    )
+                    content = {"format": LIST_FORMAT, "name": list_name, "files": kept}
+                    self._folder.put_if_absent(list_name, seal(content))
                 yield ListFiles(stream, list_name, len(kept), len(progress.files), tuple(joined))
 
     def entries(self, progress: StreamProgress) -> Iterator[tuple[str, int]]:
@@ -78,10 +78,10 @@ class FilesRead:
 def listed_files(data: bytes, name: str, count: int) -> list[tuple[str, int]]:
     """What the list of this name holds. `ValueError`, `TypeError` or `KeyError`: it is not as it was written."""
     content, _ = unseal(data)
-    files = content if isinstance(content, list) else content["files"]  # a list alone, in format 3
+    files = content["files"]
     if len(files) != count:
         raise ValueError(f"it names {len(files)} files, and the manifest says {count}")
-    if isinstance(content, dict) and content.get("name", name) != name:
+    if content["name"] != name:
         raise ValueError(f"it is the list {content['name']}")
     return [(file, time) for file, time in files]
 

@@ -18,9 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from watersmeet.state.files import TEMPORARY, Folder
-from watersmeet.state.sealed import SEALED_FORMAT, seal, unseal
+from watersmeet.state.sealed import seal, unseal
 
 HEAD = "head"
+HEAD_FORMAT = 4
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def write_head(root: Folder, version: int, digest: str) -> None:
     temporary = root.path(f"{TEMPORARY}{uuid.uuid4().hex[:12]}")
     try:
         with open(temporary, "wb") as stream:
-            stream.write(seal({"format": SEALED_FORMAT, "version": version, "digest": digest}))
+            stream.write(seal({"format": HEAD_FORMAT, "version": version, "digest": digest}))
         os.replace(temporary, root.path(HEAD))
     except OSError:  # a full disk; or a later run has taken the checkpoint, and tidied up: its head counts
         with suppress(OSError):
@@ -49,6 +50,6 @@ def read_head(root: Folder) -> Head | None:
         return None
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         content, _ = unseal(root.read(HEAD))
-        if content["format"] == SEALED_FORMAT:
+        if content["format"] == HEAD_FORMAT:
             return Head(content["version"], content["digest"])
     return None

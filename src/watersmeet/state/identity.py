@@ -61,11 +61,6 @@ def declared(text: str) -> Declared:
     return Declared(f", {schema},".find(f"{column},") >= 0, int(lateness.removeprefix("lateness ").removesuffix(" us")))
 
 
-def digest_2(identity: QueryIdentity) -> str:
-    """As checkpoints of format 2 have it, in which white space did not count inside of literals either."""
-    return _digest(" ".join(identity.text.split()), identity.streams)
-
-
 def _digest(text: str, streams: Mapping[str, str], prepared: Mapping[str, str] | None = None) -> str:
     parts = [text, sorted(streams.items()), *([sorted(prepared.items())] if prepared else [])]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -22,10 +22,10 @@ from watersmeet.model.slot_figures import Slots, slots_from_json, slots_to_json
 from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.epochs import NOBODY, Holder
-from watersmeet.state.retention import VERSIONS_KEPT, Retention
+from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
 
-FORMAT = 5
+FORMAT = 6
 ANSWERS = "answers"  # the role of tracks whose results are emitted
 WARMS_UP = "warms up"  # the role of the track that is to take over
 
@@ -86,7 +86,7 @@ class Track:
     reason: str = ""
     role: str = ANSWERS
     since_batch: int = 0
-    asked: str = ""  # of earlier releases, which did not say
+    asked: str = ""
     warming: Warming | None = None  # of one that warms up
     within: Groups | None = None  # None: all groups
 
@@ -99,7 +99,7 @@ class Track:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Track:
-        warming, within = data.get("warming"), data.get("within")
+        warming, within = data["warming"], data.get("within")
         return cls(
             **{
                 **data,
@@ -166,7 +166,7 @@ class StreamProgress:
                 **data,
                 "files": tuple((name, time) for name, time in data["files"]),
                 "file_lists": tuple((checked_name(name), count) for name, count in data["file_lists"]),
-                "intake": UnfinishedIntake.from_json(data.get("intake")),  # earlier manifests had none
+                "intake": UnfinishedIntake.from_json(data["intake"]),
             }
         )
 
@@ -201,7 +201,7 @@ class Delivery:
     round: int
     results: tuple[str, ...] = ()
     late_files: tuple[str, ...] = ()
-    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of these files; format 3 had none
+    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of these files
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Delivery:
@@ -231,7 +231,7 @@ class Withdrawal:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Withdrawal:
-        return cls(**{**data, "files": checked_names(data["files"]), "places": tuple(data.get("places", ()))})
+        return cls(**{**data, "files": checked_names(data["files"]), "places": tuple(data["places"])})
 
 
 ASIDE, REMOVE, KEEP = "aside", "remove", "keep"
@@ -326,9 +326,8 @@ class Manifest:
     learned: Learned = field(default_factory=Learned)
     holder: Holder = NOBODY
     claims: tuple[int, ...] = ()  # the versions with which the last runs have taken the checkpoint
-    id: str = ""  # the name of the checkpoint, wherever it lies; none before its first run that gives names
-    named_at: int = 0  # the version that it got its name with: 0, unless it was made before there were names
-    committed_us: int | None = None  # when, by the clock of who committed it; earlier releases did not say
+    id: str = ""  # the name of the checkpoint, wherever it lies
+    committed_us: int | None = None  # when, by the clock of who committed it; None for a run that leaves nothing behind
     retention: Retention = Retention()  # noqa: RUF009 - frozen
     kept_from: int = 0  # the oldest version that could still be gone back to
     rows_ahead: int = 0
@@ -417,7 +416,6 @@ class Manifest:
             "holder": _flat(self.holder),
             "claims": list(self.claims),
             "id": self.id,
-            "named_at": self.named_at,
             "committed_us": self.committed_us,
             "retention": self.retention.to_json(),
             "kept_from": self.kept_from,
@@ -447,26 +445,19 @@ class Manifest:
             measured=Measured.from_json(data["measured"]),
             figures={operator: GroupFigures.from_json(entry) for operator, entry in data["figures"].items()},
             learned=Learned.from_json(data["learned"]),
-            # A manifest from before there were epochs has neither.
-            holder=Holder.from_json(data["holder"]) if "holder" in data else NOBODY,
-            claims=tuple(data.get("claims", ())),
-            id=data.get("id", ""),
-            named_at=data.get("named_at", 0),
-            committed_us=data.get("committed_us"),
-            retention=Retention.from_json(data["retention"]) if "retention" in data else Retention(),
-            kept_from=data.get("kept_from", kept_before(data["version"])),
-            rows_ahead=data.get("rows_ahead", 0),
-            undone=tuple((first, last) for first, last in data.get("undone", ())),
-            withdrawals=tuple(map(Withdrawal.from_json, data.get("withdrawals", ()))),
-            library=tuple(data.get("library", ())),
+            holder=Holder.from_json(data["holder"]),
+            claims=tuple(data["claims"]),
+            id=data["id"],
+            committed_us=data["committed_us"],
+            retention=Retention.from_json(data["retention"]),
+            kept_from=data["kept_from"],
+            rows_ahead=data["rows_ahead"],
+            undone=tuple((first, last) for first, last in data["undone"]),
+            withdrawals=tuple(map(Withdrawal.from_json, data["withdrawals"])),
+            library=tuple(data["library"]),
             emitted=data.get("emitted", {}),
             gate=GateProgress.from_json(data["gate"]) if "gate" in data else None,
         )
-
-
-def kept_before(version: int) -> int:
-    """The oldest version that was kept with this one by releases that did not write it down."""
-    return max(0, version - VERSIONS_KEPT + 1)
 
 
 def _flat(value: Any) -> dict[str, Any]:

@@ -9,9 +9,8 @@ The number behind the `d` is the one that deliveries had come to when the file w
 that names results: so a version of the checkpoint knows a file, if it was ever committed, exactly if the number is
 below the version's `next_delivery`. Batches do not tell: merges after a batch have its number too.
 
-Files of earlier releases are without the parts in the middle. A stream may be called anything: what is not a letter of
-ASCII, a digit or one of `_.~` is written as `%` and two digits for each byte, as in addresses, and of a long name the
-end is replaced by a number made from all of it.
+A stream may be called anything: what is not a letter of ASCII, a digit or one of `_.~` is written as `%` and two digits
+for each byte, as in addresses, and of a long name the end is replaced by a number made from all of it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from watersmeet.state.epochs import epoch_of, name_of_epoch
 LONGEST_STREAM = 120  # of a filesystem's 255 bytes for a name; the rest of ours takes some 80
 
 _OURS = re.compile(
-    r"(?:part-(?P<batch>\d{8,})-\d{4,}|late-.*?-(?P<late>\d{8,}))(?:-d(?P<delivery>\d+))?"
-    r"(?:-(?P<owner>[0-9a-f]{12})(?=-e))?(?:-e\d+)?-[0-9a-f]{12,16}\.parquet",
+    r"(?:part-(?P<batch>\d{8,})-\d{4,}|late-.*?-(?P<late>\d{8,}))-d(?P<delivery>\d+)"
+    r"-(?P<owner>[0-9a-f]{12})-e\d+-[0-9a-f]{16}\.parquet",
     re.DOTALL,
 )
 
@@ -37,14 +36,12 @@ class Stamp:
     """What the name of a file says of when it was written, and by whom."""
 
     batch: int
-    delivery: int | None = None  # None: of a release that did not write it down
-    owner: str = ""  # the checkpoint, by its name
-    epoch: int = 0
+    delivery: int
+    owner: str  # the checkpoint, by its name
+    epoch: int
 
     def on(self, beginning: str) -> str:
-        delivery = "" if self.delivery is None else f"-d{self.delivery}"
-        owner = f"-{self.owner}" if self.owner else ""
-        return name_of_epoch(f"{beginning}{delivery}{owner}", self.epoch, ".parquet")
+        return name_of_epoch(f"{beginning}-d{self.delivery}-{self.owner}", self.epoch, ".parquet")
 
 
 def result_name(slot: int, stamp: Stamp) -> str:
@@ -76,7 +73,7 @@ def late_beginning(name: str) -> str:
     >>> late_beginning(late_name("a b", Stamp(7, 9, "9f86d081884c", 1)))
     'late-a%20b'
     """
-    return re.sub(r"-\d{8,}(-d\d+)?(-[0-9a-f]{12})?-e\d+-[0-9a-f]+\.parquet$", "", name)
+    return re.sub(r"-\d{8,}-d\d+-[0-9a-f]{12}-e\d+-[0-9a-f]+\.parquet$", "", name)
 
 
 def escaped(stream: str) -> str:
@@ -100,10 +97,10 @@ def is_marked(name: str, owner: str) -> bool:
     No other part of a name has a dash on both sides and twelve digits in between: the names of streams have none.
 
     >>> name = late_name("-9f86d081884c-e1-", Stamp(7, 9, "0123456789ab", 1))
-    >>> is_marked(name, "0123456789ab"), is_marked(name, "9f86d081884c"), is_marked(name, "")
-    (True, False, False)
+    >>> is_marked(name, "0123456789ab"), is_marked(name, "9f86d081884c")
+    (True, False)
     """
-    return bool(owner) and f"-{owner}-e" in name
+    return f"-{owner}-e" in name
 
 
 def delivery_of(name: str, owner: str) -> int:
@@ -112,7 +109,7 @@ def delivery_of(name: str, owner: str) -> int:
     >>> delivery_of(late_name("a-d5", Stamp(7, 9, "0123456789ab", 1)), "0123456789ab")
     9
     """
-    before, mark, _ = name.partition(f"-{owner}-e") if owner else ("", "", "")
+    before, mark, _ = name.partition(f"-{owner}-e")
     number = before.rpartition("-d")[2]
     return int(number) if mark and number.isdecimal() else -1
 
@@ -120,13 +117,11 @@ def delivery_of(name: str, owner: str) -> int:
 def stamp_of(name: str) -> Stamp | None:
     """What the name of a delivered file says of it; None if it is none of ours.
 
-    >>> stamp_of("part-00000000-0001-b1792a8243e1.parquet"), stamp_of("part-00000-0c2f-c000.snappy.parquet")
-    (Stamp(batch=0, delivery=None, owner='', epoch=0), None)
-    >>> stamp_of("late-A-00000007-774424281007-e1-0123456789abcdef.parquet")  # digits alone
-    Stamp(batch=7, delivery=None, owner='774424281007', epoch=1)
+    >>> stamp_of("part-00000-0c2f-c000.snappy.parquet")
+    >>> stamp_of("late-A-00000007-d9-774424281007-e1-0123456789abcdef.parquet")
+    Stamp(batch=7, delivery=9, owner='774424281007', epoch=1)
     """
     found = _OURS.fullmatch(name)
     if found is None:
         return None
-    delivery = None if found["delivery"] is None else int(found["delivery"])
-    return Stamp(int(found["batch"] or found["late"]), delivery, found["owner"] or "", epoch_of(name))
+    return Stamp(int(found["batch"] or found["late"]), int(found["delivery"]), found["owner"], epoch_of(name))

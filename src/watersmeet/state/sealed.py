@@ -1,8 +1,7 @@
 """JSON files that say whether they are whole: the last entry of each is the SHA-256 of all that stands before it.
 
 `seal` makes the bytes of such a file, `unseal` gives back its content and its digest, by which another file may name
-it. What was written before there were seals has none: its digest is that of all of its bytes. From format
-`SEALED_FORMAT` on, a file without a seal has lost it.
+it.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ import json
 import re
 from typing import Any
 
-SEALED_FORMAT = 4
-SEALED_FORMATS = (4, 5)  # of which one without a seal has lost it; of a later one nothing is known
 _SEAL = re.compile(rb',"sha256":"([0-9a-f]{64})"\}\Z')
 
 
@@ -49,15 +46,10 @@ def unseal(data: bytes) -> tuple[Any, str]:
     Traceback (most recent call last):
     ...
     ValueError: its checksum is missing
-    >>> unseal(b'{"format":3}')[0]
-    {'format': 3}
     """
     found = _SEAL.search(data[-100:])
     if found is None:
-        content = json.loads(data)
-        if isinstance(content, dict) and content.get("format") in SEALED_FORMATS:
-            raise ValueError("its checksum is missing")
-        return content, hashlib.sha256(data).hexdigest()
+        raise ValueError("its checksum is missing")
     body, digest = data[: len(data) - len(found[0])], found[1].decode()
     if hashlib.sha256(body).hexdigest() != digest:
         raise ValueError("its content does not have the checksum that it should")

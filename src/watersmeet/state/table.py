@@ -11,12 +11,11 @@ Under a checkpoint lie
 `commit(requirements, updates)` adds the next version with put-if-absent, so two writers cannot both win; the loser gets
 `TakenOverError` (`state/epochs.py`). Opening reads the newest snapshot and the versions after it. Every file carries a
 format number; a newer one than ours is refused, and an older one is brought up to date when its run is started
-(`state/format_2.py`). A run without a checkpoint uses the same table with nothing written down.
+(`runtime/upgrading.py`). A run without a checkpoint uses the same table with nothing written down.
 
 Files carry checksums (`state/sealed.py`), and each version the digest of the one that it follows: what is damaged, or
-not the file that was committed, or missing, is refused. Files of format 3 have neither, and are read as they are. Below
-the oldest snapshot that is read lie the versions with which runs took the checkpoint, alone, and snapshot 0: they keep
-their names taken, and are not read.
+not the file that was committed, or missing, is refused. Below the oldest snapshot that is read lie the versions with
+which runs took the checkpoint, alone, and snapshot 0: they keep their names taken, and are not read.
 """
 
 from __future__ import annotations
@@ -35,14 +34,13 @@ from watersmeet.state.applying import apply, draft_of
 from watersmeet.state.epochs import NOBODY, Holder, TakenOverError
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.head import HEAD, Head, read_head, write_head
-from watersmeet.state.manifest import FORMAT, Manifest, kept_before
+from watersmeet.state.manifest import FORMAT, Manifest
 from watersmeet.state.retention import Committed, FilesKept
-from watersmeet.state.sealed import SEALED_FORMAT, digest_of, seal, unseal
+from watersmeet.state.sealed import digest_of, seal, unseal
 from watersmeet.state.segment_files import newer_format
 from watersmeet.state.syncing import SyncFiles, sync_files
 from watersmeet.state.updates import Claim, Update, update_from_json, update_to_json
 
-OLDEST_FORMAT = 3  # that is read as it is
 SNAPSHOT_EVERY = 20
 # Where many versions are kept, snapshots among them are left out that lie closer together than this share of all: there
 # are twice as many at most, each as large as the manifest, and old versions go in so many steps.
@@ -177,7 +175,7 @@ class FileTable(Table):
         self._last_snapshot = max(table_numbers(self.snapshots), default=manifest.version)
         self._snapshot_bytes = 0
         self._floor = -1  # the snapshot before which no version is left, if that is known
-        self._digest: str | None = None  # of the newest version
+        self._digest = ""  # of the newest version
         self.sync_files: SyncFiles = sync_files
         self._log_bytes = 0  # of the versions since the last snapshot, as far as this process wrote them
 
@@ -190,9 +188,6 @@ class FileTable(Table):
         table = cls(root, manifest, clock)
         content = seal(manifest.to_json())
         table.snapshots.put_if_absent(version_name(manifest.version), content)
-        if table_numbers(table.versions):
-            # It was made by another run, before there were epochs, and has dropped its version 0 since.
-            raise StateConflictError("there is a checkpoint already", detail=f"In {root.path()}.")
         table._set_head(manifest.version, content)
         return table
 
@@ -217,8 +212,8 @@ class FileTable(Table):
         self._committed.add(following.version, following.committed_us, following.kept_from)
 
     @property
-    def digest(self) -> str | None:
-        """Of the newest version; None if it is of a format without."""
+    def digest(self) -> str:
+        """Of the newest version."""
         return self._digest
 
     def claim(
@@ -272,7 +267,7 @@ class FileTable(Table):
 
     def _read(self, version: int) -> dict[str, Any] | None:
         try:
-            return decode(self.versions, version_name(version), OLDEST_FORMAT, FORMAT)[0]
+            return decode(self.versions, version_name(version))[0]
         except FileNotFoundError:
             return None
 
@@ -382,15 +377,15 @@ def table_numbers(folder: Folder) -> list[int]:
     return [int(name[:20]) for name in folder.names() if name.endswith(".json") and name[:20].isdigit()]
 
 
-def decode(folder: Folder, name: str, oldest: int, newest: int) -> tuple[dict[str, Any], str]:
-    """The content of a file of the table, which must be of one of these formats, and its digest."""
+def decode(folder: Folder, name: str, format: int = FORMAT) -> tuple[dict[str, Any], str]:
+    """The content of a file of the table, which must be of this format, and its digest."""
     with corruption(folder, name):
         content, digest = unseal(folder.read(name))
         found = content["format"]
-    if not isinstance(found, int) or found > newest:
-        raise newer_format("the checkpoint", found, newest)
-    if found < oldest:
-        raise OlderFormatError(found, newest)
+    if not isinstance(found, int) or found > format:
+        raise newer_format("the checkpoint", found, format)
+    if found < format:
+        raise OlderFormatError(found, format)
     return content, digest
 
 
@@ -433,10 +428,10 @@ def read_versions(root: Folder) -> Iterator[Manifest]:
 
 @dataclass(frozen=True)
 class _Step:
-    """A version that was read, its digest, if that is known, and the files that it has more or fewer entries of."""
+    """A version that was read, its digest, and the files that it has more or fewer entries of."""
 
     manifest: Manifest
-    digest: str | None
+    digest: str
     files: Mapping[SegmentId, int] = field(default_factory=dict)
 
 
@@ -467,8 +462,7 @@ def _read_log(root: Folder) -> Iterator[_Step]:
             manifest = Manifest.from_json(content)
             _check_number(manifest.version, first)
             # One that nothing came before stands for itself.
-            digest = content.get("digest", own_digest) if content["format"] >= SEALED_FORMAT else None
-        step = _Step(manifest, digest)
+        step = _Step(manifest, content.get("digest", own_digest))
         yield _as_committed(step, head, snapshots)
         for number in [n for n in numbers if n > manifest.version]:
             if number != step.manifest.version + 1:
@@ -485,13 +479,13 @@ def _read_log(root: Folder) -> Iterator[_Step]:
         ) from None
 
 
-def _read_next(versions: Folder, manifest: Manifest, digest: str | None) -> _Step:
+def _read_next(versions: Folder, manifest: Manifest, digest: str) -> _Step:
     """The version after `manifest`; `FileNotFoundError` if there is none."""
     name = version_name(manifest.version + 1)
-    data, own_digest = decode(versions, name, OLDEST_FORMAT, FORMAT)
+    data, own_digest = decode(versions, name)
     with corruption(versions, name):
         _check_number(data["version"], name)
-        if digest is not None and data.get("after", digest) != digest:
+        if data["after"] != digest:
             raise ValueError("it does not follow the version before it, one of the two is another file")
         following, files = follow(manifest, data)
         return _Step(following, own_digest, files)
@@ -500,8 +494,7 @@ def _read_next(versions: Folder, manifest: Manifest, digest: str | None) -> _Ste
 def follow(manifest: Manifest, content: Mapping[str, Any]) -> tuple[Manifest, Mapping[SegmentId, int]]:
     """The version after `manifest`, with this content, and how many entries more, or fewer, it has of each file."""
     draft = draft_of([update_from_json(entry) for entry in content["updates"]], manifest)
-    kept_from = content.get("kept_from", max(manifest.kept_from, kept_before(draft.version)))
-    following = replace(draft.finish(), committed_us=content.get("committed_us"), kept_from=kept_from)
+    following = replace(draft.finish(), committed_us=content["committed_us"], kept_from=content["kept_from"])
     return following, draft.segments.files
 
 
@@ -518,8 +511,8 @@ def _check_number(found: int, name: str) -> None:
 
 def _as_committed(step: _Step, head: Head | None, folder: Folder) -> _Step:
     """The version, unless the head says that another file was committed as this one."""
-    version, digest = step.manifest.version, step.digest
-    if head is not None and digest is not None and head.version == version and head.digest != digest:
+    version = step.manifest.version
+    if head is not None and head.version == version and head.digest != step.digest:
         with corruption(folder, version_name(version)):
             raise ValueError("it is not the file that was committed as this version")
     return step
@@ -530,5 +523,5 @@ def _oldest_of_our_format(snapshots: Folder, numbers: Sequence[int]) -> tuple[st
     *earlier, last = sorted(numbers)
     for number in earlier:
         with suppress(OlderFormatError):
-            return version_name(number), *decode(snapshots, version_name(number), OLDEST_FORMAT, FORMAT)
-    return version_name(last), *decode(snapshots, version_name(last), OLDEST_FORMAT, FORMAT)
+            return version_name(number), *decode(snapshots, version_name(number))
+    return version_name(last), *decode(snapshots, version_name(last))

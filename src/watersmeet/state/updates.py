@@ -13,7 +13,15 @@ from typing import Any, Protocol
 from watersmeet.model.file_names import checked_name, checked_names
 from watersmeet.model.file_sums import FileSum, sums_from_json
 from watersmeet.model.group_figures import GroupObservation
-from watersmeet.model.ids import DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
+from watersmeet.model.ids import (
+    FIRST_DELIVERY,
+    DeliveryId,
+    Generation,
+    OperatorName,
+    Partitioning,
+    SegmentId,
+    StateName,
+)
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, Groups
@@ -33,17 +41,6 @@ class Claim:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Claim:
         return cls(Holder.from_json(data["holder"]))
-
-
-@dataclass(frozen=True)
-class NameCheckpoint:
-    """A checkpoint from before there were names gets one."""
-
-    id: str
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> NameCheckpoint:
-        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class GoBack:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GoBack:
-        files, places = checked_names(data["files"]), tuple(data.get("places", ()))
+        files, places = checked_names(data["files"]), tuple(data["places"])
         return cls(Manifest.from_json(data["to"]), data["how"], files, places)
 
 
@@ -162,9 +159,9 @@ class SwitchPlan:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SwitchPlan:
-        query, within = data.get("query"), data.get("within")
+        query, within = data["query"], data["within"]
         return cls(
-            tuple(map(Track.from_json, data["tracks"] if "tracks" in data else [data["track"]])),
+            tuple(map(Track.from_json, data["tracks"])),
             _parts(data["dropped"]),
             _parts(data["reopened"]),
             tuple(data["operators"]),
@@ -174,21 +171,7 @@ class SwitchPlan:
 
 
 def _parts(data: Any) -> tuple[StatePart, ...]:
-    """Before shapes could differ by group, names stood for all groups."""
-    pairs = [(entry, None) if isinstance(entry, str) else tuple(entry) for entry in data]
-    return tuple((StateName(name), None if within is None else ranges_from_json(within)) for name, within in pairs)
-
-
-@dataclass(frozen=True)
-class Rename:
-    """States and operators get other names: a checkpoint of an earlier format knew them by others."""
-
-    states: Mapping[StateName, StateName]
-    operators: Mapping[OperatorName, OperatorName]
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Rename:
-        return cls(**data)
+    return tuple((StateName(name), None if within is None else ranges_from_json(within)) for name, within in data)
 
 
 @dataclass(frozen=True)
@@ -265,7 +248,7 @@ class AdvanceStream:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AdvanceStream:
         files = tuple((name, time) for name, time in data["files"])
-        return cls(**{**data, "files": files, "intake": UnfinishedIntake.from_json(data.get("intake"))})
+        return cls(**{**data, "files": files, "intake": UnfinishedIntake.from_json(data["intake"])})
 
 
 @dataclass(frozen=True)
@@ -325,12 +308,12 @@ class GatherDeliveries:
     results: tuple[str, ...] = ()
     late_files: tuple[str, ...] = ()
     sums: Mapping[str, FileSum] = field(default_factory=dict)
-    next_delivery: DeliveryId | None = None  # None: of a release that left it as it was
+    next_delivery: DeliveryId = FIRST_DELIVERY
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GatherDeliveries:
         results, late_files = checked_names(data["results"]), checked_names(data["late_files"])
-        return cls(tuple(data["ids"]), results, late_files, sums_from_json(data), data.get("next_delivery"))
+        return cls(tuple(data["ids"]), results, late_files, sums_from_json(data), data["next_delivery"])
 
 
 @dataclass(frozen=True)
@@ -447,7 +430,6 @@ class Update(Protocol):
 
 UPDATES: tuple[type[Update], ...] = (
     Claim,
-    NameCheckpoint,
     SetPlacement,
     SetRetention,
     GoBack,
@@ -456,7 +438,6 @@ UPDATES: tuple[type[Update], ...] = (
     Regroup,
     SetTracks,
     SwitchPlan,
-    Rename,
     AddSegment,
     ReleaseGroups,
     CloseGroups,

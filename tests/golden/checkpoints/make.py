@@ -1,21 +1,21 @@
-"""Made the golden checkpoints of format 2, which a later program must be able to go on with.
+"""Makes the golden checkpoints, from which later programs must resume.
 
-DO NOT RUN THIS AGAIN. The checkpoints beside this file are of format 2, made with the code as it was when that was the
-newest format (git log of this file). With a later program they would come out in a later format and show nothing. It is
-kept to say what is in them; a golden of another format gets a script and a folder of its own.
+They are of the format that this program writes, and that no release has written yet. Until a release does, make them
+anew whenever the format changes: `python tests/golden/checkpoints/make.py [NAME ..]`. Afterwards they must stay as they
+are, or they would show nothing: move them to a folder named after their format, beside a copy of this script.
 
 Each folder holds
 
-    about.json         what it is, the format, the folder that it was made in, and settings that it must also go on with
+    about.json         what it is, the format, and settings that a run must also resume with
     job.toml           the job, with paths relative to the folder (for `spark-function`: the streams of the query)
     in/                the input that was there when the run ended, one file for each batch and stream
     rest/              the input that came after it: not read yet
     ck/, out/, late/   checkpoint, results and late rows as the run left them (folders that were empty are not there)
     expected.parquet   all results over all of the input, late rows left out
 
-How they were made, in a folder under `MADE_IN`: `python tests/golden/checkpoints/make.py [NAME ..]`. What is expected
-comes from DuckDB, and was compared with the nested loops of `tests/oracle.py`. Windows are 3 seconds and a batch is
-a second long, so that rows of the input that was read still meet rows of the rest.
+They are made in a folder under `MADE_IN`. What is expected comes from DuckDB, and was compared with the nested loops of
+`tests/oracle.py`. Windows are 3 seconds and a batch is a second long, so that rows of the input that was read still
+meet rows of the rest.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from watersmeet.state.manifest import FORMAT
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
@@ -49,7 +51,7 @@ from judged_jobs import (  # noqa: E402
     write_streams,
 )
 
-FORMAT = 2
+PIECE_BYTES = 300  # a piece of a segment is of 32 MB; in `local-pieces-spilled` it is of some rows
 MADE_IN = Path("/tmp/watersmeet-golden")
 os.environ["WATERSMEET_COSTS"] = str(HERE.parents[1] / "costs.json")
 
@@ -59,21 +61,9 @@ TWO_KEYS = JoinCase(
 )
 ONE_KEY = JoinCase(ABC, "A.k = B.k AND B.k = C.k", 3 * SECOND, lateness_us=SECOND // 2)
 CYCLE = JoinCase({"A": ("x", "z"), "B": ("x", "y"), "C": ("y", "z")}, "A.x = B.x AND B.y = C.y AND A.z = C.z")
-SQUARE = JoinCase(
-    {"A": ("w", "z"), "B": ("w", "x"), "C": ("x", "y"), "D": ("y", "z")},
-    "A.w = B.w AND B.x = C.x AND C.y = D.y AND A.z = D.z",
-)
 
 # Statistics by which the inputs of routed joins are kept on other keys than without any.
 CYCLE_STATS = 'rates = { A = 10, B = 100, C = 1 }\nselectivity = { "A B" = 0.9, "B C" = 0.01, "A C" = 0.001 }'
-SQUARE_STATS = (
-    "rates = { A = 10, B = 1, C = 100, D = 10 }\n"
-    'selectivity = { "A B" = 0.0001, "B C" = 0.1, "C D" = 0.001, "A D" = 0.9 }'
-)
-# With these, D would also be kept on D.y: a state that is not in the checkpoint.
-OTHER_SQUARE_STATS = (
-    "stats={rates={A=1000, B=1, C=1, D=10}, selectivity={'A B'=0.0001, 'B C'=0.9, 'C D'=0.01, 'A D'=0.01}}"
-)
 
 
 @dataclass(frozen=True)
@@ -102,21 +92,32 @@ def killed(fault: str) -> Callable[[JudgedJob], None]:
     return make
 
 
-def interrupted_after(batches: int) -> Callable[[JudgedJob], None]:
-    """Stopped by Ctrl-C while it waited for input: what is owed stays owed."""
+def with_lists(job: JudgedJob) -> None:
+    """To the end of what there was, with the names of files in lists from the third on."""
+    from watersmeet.state import file_lists
+
+    listed, file_lists.LISTED = file_lists.LISTED, 2
+    job.finish()
+    file_lists.LISTED = listed
+
+
+PROGRAM = f"""
+import sys
+from watersmeet.cli.main import main
+from watersmeet.kernel import pieces
+pieces.PIECE_BYTES = {PIECE_BYTES}
+sys.exit(main(["run", "job.toml", "--json"]))
+"""
+
+
+def in_pieces(fault: str) -> Callable[[JudgedJob], None]:
+    """Killed, with segments of several pieces, as large ones are written."""
 
     def make(job: JudgedJob) -> None:
-        process = subprocess.Popen(
-            job.command("run.trigger=300 milliseconds"), cwd=job.home, stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        for line in process.stdout:
-            event = json.loads(line)
-            if event.get("batch") == batches - 1:
-                process.send_signal(signal.SIGINT)
-                break
-        process.communicate(timeout=120)
-        assert process.returncode == 130
+        words = [sys.executable, "-c", PROGRAM]
+        done = subprocess.run(words, cwd=job.home, env=job.environment(fault), capture_output=True, text=True)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        job.marker(fault).unlink()
 
     return make
 
@@ -130,11 +131,11 @@ def failed_in_the_function(job: JudgedJob) -> None:
 
 GOLDENS = {
     "local-windows": Golden(
-        "two stages, windows and late rows; five of eight batches read, and the run ended by itself",
+        "two stages, windows and late rows; five of eight batches read, names of files in lists",
         TWO_KEYS,
         draw_streams(TWO_KEYS, 8, 10, 8, seed=1, late=2),
         5,
-        to_the_end,
+        with_lists,
         {},
     ),
     "local-spilled": Golden(
@@ -156,14 +157,14 @@ GOLDENS = {
         {"run": "slots = 1", "adapt": 'plan = "auto"', "stats": CYCLE_STATS},
         (("-stats",), ("run.slots=2",)),
     ),
-    "local-square": Golden(
-        "a routed join over a square of keys under mjoin, its hops chosen by [stats]; three of six batches read",
-        SQUARE,
-        draw_streams(SQUARE, 6, 7, 3, seed=4),
-        3,
-        to_the_end,
-        {"run": "slots = 1", "adapt": 'plan = "mjoin"', "stats": SQUARE_STATS},
-        ((OTHER_SQUARE_STATS,), ("-stats",)),
+    "local-pieces-spilled": Golden(
+        "one join within a budget, killed after its last delivery: generations of several pieces spilled, results owed",
+        ONE_KEY,
+        draw_streams(ONE_KEY, 12, 20, 12, seed=42, late=2),
+        9,
+        in_pieces("after-delivery:9"),
+        {"run": 'memory = "6000"\nslots = 1', "adapt": 'plan = "mjoin"\nmerge = "off"'},
+        (("adapt.merge=state-manager",), ("run.slots=2",)),
     ),
     "local-undelivered": Golden(
         "killed between the commit of the fourth batch and its delivery; it has late rows too",
@@ -193,22 +194,6 @@ GOLDENS = {
         killed("before-delivery:5"),
         {"run": 'memory = "4000"\nslots = 1', "adapt": 'plan = "((A B) C)"\nmerge = "off"'},
     ),
-    "spark-windows": Golden(
-        "on Spark: two stages, windows and late rows; three of six batches read, and the run ended by itself",
-        TWO_KEYS,
-        draw_streams(TWO_KEYS, 6, 10, 8, seed=7, late=2),
-        3,
-        to_the_end,
-        {"runtime": "spark"},
-    ),
-    "spark-spilled": Golden(
-        "on Spark: ((A B) C) within a budget, interrupted while it waited for more; groups owe results",
-        TWO_KEYS,
-        draw_streams(TWO_KEYS, 6, 14, 8, seed=8, late=2),
-        4,
-        interrupted_after(4),
-        {"runtime": "spark", "run": 'memory = "5000"', "adapt": 'plan = "((A B) C)"\nmerge = "off"'},
-    ),
     "spark-undelivered": Golden(
         "on Spark: killed between the commit of the third batch and its delivery; Spark gives it again",
         TWO_KEYS,
@@ -216,14 +201,6 @@ GOLDENS = {
         4,
         killed("before-delivery:3"),
         {"runtime": "spark"},
-    ),
-    "spark-round": Golden(
-        "on Spark: killed between the commit of a round of merges, after the last batch there was, and its delivery",
-        TWO_KEYS,
-        draw_streams(TWO_KEYS, 5, 12, 8, seed=12, late=2),
-        3,
-        killed("before-delivery:5"),
-        {"runtime": "spark", "run": 'memory = "4000"\nslots = 1', "adapt": 'plan = "((A B) C)"\nmerge = "off"'},
     ),
     "spark-function": Golden(
         "on Spark, within a budget, results to foreachBatch: the function took batch 0, and failed with batch 1",
@@ -250,7 +227,6 @@ def make(name: str, golden: Golden) -> None:
     about = {
         "what": golden.what,
         "format": FORMAT,
-        "made_in": str(home),
         "runtime": golden.job.get("runtime", "local"),
         "delivers": golden.delivers,
         "rows": expected.total(),
@@ -271,7 +247,7 @@ def _write_expected(path: Path, case: JoinCase, rows: Any) -> None:
 def _keep(home: Path, target: Path) -> None:
     """Copy what a run goes on from: no lock, and no checksums of Spark's, which would not fit a changed path."""
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(home, target, ignore=shutil.ignore_patterns("lock", "*.crc", "__pycache__"))
+    shutil.copytree(home, target, ignore=shutil.ignore_patterns("lock", "*.crc", "__pycache__", "stdout", "stderr"))
     for folder, _, _ in os.walk(target, topdown=False):
         if not os.listdir(folder):
             os.rmdir(folder)
@@ -280,25 +256,12 @@ def _keep(home: Path, target: Path) -> None:
 def _summary(job: JudgedJob, about: dict[str, Any]) -> str:
     state = job.state()
     cold = [segment for segment in state["segments"] if segment["tier"] == "cold"]
-    closed = {operator: max(map(int, groups.values())) for operator, groups in state["closed"].items()}
-    cooled = [s for s in cold if _is_live(state, s)]
-    size = sum(path.stat().st_size for path in (HERE / job.home.name).rglob("*") if path.is_file())
-    files = sum(path.is_file() for path in (HERE / job.home.name).rglob("*"))
+    sizes = [path.stat().st_size for path in (HERE / job.home.name).rglob("*") if path.is_file()]
     return (
         f"version {state['version']}, batch {state['batch']['number']} round {state['batch']['round']}, "
-        f"{len(state['segments'])} segments, {len(cold)} cold ({len(cooled)} of a live generation), "
-        f"generations closed {closed}, traced {state['traced']}, "
-        f"{job.answer().total()} of {about['rows']} rows, {job.late()} of {about['late']} late; {size:,} bytes in "
-        f"{files} files"
-    )
-
-
-def _is_live(state: dict[str, Any], segment: dict[str, Any]) -> bool:
-    return any(
-        segment["generation"] == closed
-        for groups in state["closed"].values()
-        for group, closed in groups.items()
-        if any(low <= int(group) < high for low, high in segment["groups"])
+        f"{len(state['segments'])} segments, {len(cold)} cold, "
+        f"{job.answer().total()} of {about['rows']} rows, {job.late()} of {about['late']} late; {sum(sizes):,} bytes "
+        f"in {len(sizes)} files"
     )
 
 

@@ -101,7 +101,7 @@ class Task:
         until = None if self.horizon is None else int(self.horizon * SECOND)
         return StageContext(
             stage=self.stage,
-            stamp=Stamp(3),
+            stamp=Stamp(3, 0, "9f86d081884c", 1),
             round=self.round,
             placement=self.placement,
             port_stage=PLAN.port_stage,

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 FORMAT = 1
-_FORMER = ("results",)  # what earlier releases wrote, and nobody needs
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,10 @@ class BackupIndex:
     batch: int
     next_delivery: int
     made: str  # a time in UTC, for people
-    owner: str  # the name of the checkpoint, which its results carry too; earlier releases gave none
+    owner: str  # the name of the checkpoint, which its results carry too
     source: str  # the checkpoint that it is of, without secrets
     outputs: tuple[str, ...]  # where its results, then its late rows, wait
-    digest: str | None
+    digest: str
     files: tuple[Stored, ...]
     asides: tuple[tuple[str, ...], ...] = ()  # in each of the outputs, folders where files lay aside when it was made
 
@@ -58,7 +57,7 @@ class BackupIndex:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BackupIndex:
-        rest = {name: value for name, value in data.items() if name not in ("format", *_FORMER)}
+        rest = {name: value for name, value in data.items() if name != "format"}
         files = tuple(Stored(*entry) for entry in data["files"])
-        asides = tuple(map(tuple, data.get("asides", ())))
+        asides = tuple(map(tuple, data["asides"]))
         return cls(**{**rest, "files": files, "outputs": tuple(data["outputs"]), "asides": asides})

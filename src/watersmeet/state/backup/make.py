@@ -28,7 +28,7 @@ from watersmeet.state.backup.store import BackupStore
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders, asides_in
 from watersmeet.state.lock import CheckpointLock
-from watersmeet.state.manifest import FORMAT, Manifest
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.sealed import seal
 from watersmeet.state.segment_files import file_name
 from watersmeet.state.spark_notes import (
@@ -43,7 +43,7 @@ from watersmeet.state.spark_notes import (
     wrong_sequence,
 )
 from watersmeet.state.syncing import sync_files
-from watersmeet.state.table import OLDEST_FORMAT, FileTable, decode, version_name
+from watersmeet.state.table import FileTable, decode, version_name
 from watersmeet.state.updates import GatherDeliveries, update_from_json
 from watersmeet.state.verify.walk import waiting_folders
 
@@ -121,7 +121,7 @@ def _refuse_inside(folders: CheckpointFolders, store: BackupStore) -> None:
 def _refuse_other(manifest: Manifest, store: BackupStore) -> None:
     """Raise if there are backups of another checkpoint: those would be counted, and dropped, with its own."""
     for index in store.whole():
-        if index.owner and manifest.id and index.owner != manifest.id:
+        if index.owner != manifest.id:
             raise CheckpointError(
                 "the folder holds backups of another checkpoint",
                 detail=f"{store.home.path()} has backup {index.number} of {index.source}.",
@@ -157,7 +157,7 @@ def _gathered_since(table: FileTable, manifest: Manifest) -> bool:
     waiting = {delivery.id for delivery in manifest.undelivered}
     for number in itertools.count(manifest.version + 1):
         try:
-            content, _ = decode(table.versions, version_name(number), OLDEST_FORMAT, FORMAT)
+            content, _ = decode(table.versions, version_name(number))
         except FileNotFoundError:  # the end, or the run has deleted them from the oldest on
             return number > 1 and not table.versions.exists(version_name(number - 1))
         updates = map(update_from_json, content["updates"])

@@ -8,9 +8,8 @@ once more, in files of other names. `delivered_since` finds those that are still
 number of the delivery in their names (`state/output_names.py`), and `set_aside` moves them to a folder that readers
 pass over. What a rollback after the backup took out of the output is found likewise, and `put_back`.
 
-Known limits: files that earlier releases have named go by their batch, so that those of merges after the last one are
-not found. A restored checkpoint counts deliveries from the backup on: who restores a backup, runs, and then restores a
-later one of before, has to remove by hand what was delivered in between.
+Known limits: a restored checkpoint counts deliveries from the backup on. A user who restores a backup, runs, and then
+restores a later backup of before has to remove by hand what was delivered in between.
 """
 
 from __future__ import annotations
@@ -148,8 +147,7 @@ def _restore(store: BackupStore, index: BackupIndex, folders: CheckpointFolders,
     # The version itself, and only then the one that is there for its name.
     newest = f"{SNAPSHOTS}/{version_name(index.version)}"
     copy_all([last[newest]])
-    if index.digest is not None:
-        write_head(folders.state, index.version, index.digest)
+    write_head(folders.state, index.version, index.digest)
     copy_all([file for path, file in last.items() if path != newest])
 
 
@@ -236,9 +234,9 @@ def _found(index: BackupIndex, folders: Iterable[Folder], later: bool) -> list[D
 def _is_later(name: str, index: BackupIndex) -> bool | None:
     """Whether a file was written after the backup; None if it is none of its checkpoint's."""
     stamp = stamp_of(name)
-    if stamp is None or (stamp.owner or index.owner) != index.owner:
+    if stamp is None or stamp.owner != index.owner:
         return None
-    return stamp.batch > index.batch if stamp.delivery is None else stamp.delivery >= index.next_delivery
+    return stamp.delivery >= index.next_delivery
 
 
 def set_aside(delivered: Sequence[Delivered], index: BackupIndex) -> list[Folder]:

@@ -15,10 +15,8 @@ from typing import Any
 from watersmeet.errors import ResourceError
 from watersmeet.state.files import Folder
 from watersmeet.state.head import HEAD, read_head
-from watersmeet.state.manifest import FORMAT, Manifest, kept_before
-from watersmeet.state.sealed import SEALED_FORMAT
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import (
-    OLDEST_FORMAT,
     OlderFormatError,
     corruption,
     decode,
@@ -37,7 +35,7 @@ Sealed = dict[int, tuple[dict[str, Any], str]]  # content and digest, by version
 class LogReading:
     """The log at one look: the versions whose files are kept, oldest first, each with its digest; what is wrong."""
 
-    kept: tuple[tuple[Manifest, str | None], ...] = ()
+    kept: tuple[tuple[Manifest, str], ...] = ()
     findings: tuple[Finding, ...] = ()
     checked: Counter[str] = field(default_factory=Counter)
 
@@ -73,9 +71,7 @@ def check_log(root: Folder) -> LogReading | None:
 
 def _kept_from(contents: Mapping[int, tuple[Mapping[str, Any], str]]) -> int:
     """The oldest version that was kept with the newest of these files."""
-    newest = max(contents, default=0)
-    kept_from: int = contents[newest][0].get("kept_from", kept_before(newest)) if contents else 0
-    return kept_from
+    return int(contents[max(contents)][0]["kept_from"]) if contents else 0
 
 
 class _Log:
@@ -93,7 +89,7 @@ class _Log:
         for number in numbers:
             name = version_name(number)
             try:
-                content, digest = decode(folder, name, OLDEST_FORMAT, FORMAT)
+                content, digest = decode(folder, name)
                 with corruption(folder, name):
                     if content["version"] != number:
                         raise ValueError(f"it holds version {content['version']}")
@@ -124,9 +120,9 @@ class _Log:
 
     def check_first(self, listed: Sequence[int], taken: Sequence[int]) -> None:
         """What the log begins with: version 0 stays for ever, and below the other versions there is a snapshot."""
-        if 0 not in taken and any(content["format"] >= SEALED_FORMAT for content, _ in self.snapshots.values()):
+        if 0 not in taken:
             self.found(SNAPSHOT, 0, "it is missing, and keeps its name taken for late comers", DOUBT)
-        others = set(listed) - {claim for content, _ in self.snapshots.values() for claim in content.get("claims", ())}
+        others = set(listed) - {claim for content, _ in self.snapshots.values() for claim in content["claims"]}
         low = min(others, default=1)
         if low > 1 and not any(0 < number <= low for number in taken):
             later = [number for number in taken if number > low]
@@ -140,7 +136,7 @@ class _Log:
             before = self.versions.get(number - 1)
             if before is None and number == 1 and 0 in self.snapshots:
                 before = self.snapshots[0]
-            if before is not None and content.get("after") not in (None, before[1]):
+            if before is not None and content["after"] != before[1]:
                 self.found(VERSION, number, "it does not follow the version before it, one of the two is another file")
         for number, (content, _) in self.snapshots.items():
             own = self.versions.get(number)
@@ -149,7 +145,7 @@ class _Log:
             if own is None and "digest" in content and number >= floor and not self._told(number):
                 self.found(VERSION, number, "it is missing, and its snapshot is there, so that nothing needs it", DOUBT)
 
-    def replay(self, newest: int) -> list[tuple[Manifest, str | None]]:
+    def replay(self, newest: int) -> list[tuple[Manifest, str]]:
         """The versions that can be made, from the oldest on that leads to the newest without a gap."""
         starts = sorted(self.snapshots)
         whole = [n for n in starts if all(number in self.versions for number in range(n + 1, newest + 1))]
@@ -178,7 +174,7 @@ class _Log:
     def _told(self, number: int) -> bool:
         return number in self._unsound
 
-    def _from(self, start: int, newest: int) -> Iterator[tuple[Manifest, str | None]]:
+    def _from(self, start: int, newest: int) -> Iterator[tuple[Manifest, str]]:
         content, own = self.snapshots[start]
         try:
             with corruption(self.folders[SNAPSHOT], version_name(start)):
@@ -186,7 +182,7 @@ class _Log:
         except ResourceError as error:
             self.found(SNAPSHOT, start, error.detail or error.primary)
             return
-        yield manifest, content.get("digest", own) if content["format"] >= SEALED_FORMAT else None
+        yield manifest, content.get("digest", own)
         for number in range(start + 1, newest + 1):
             if number not in self.versions:
                 return
@@ -223,12 +219,9 @@ class _Log:
                 self.found(CLAIM, number, "it is missing; a run of before that claim could commit in its place")
 
     def check_head(self, head: Any, newest: int, digests: dict[int, str]) -> None:
-        sealed = any(content["format"] >= SEALED_FORMAT for content, _ in (*self.versions.values(),))
         path = self.root.path(HEAD)
         if head is None:
-            # Runs of the former format wrote none; one that made a checkpoint and nothing else has one.
-            if sealed or self.snapshots.get(0, ({"format": 0}, ""))[0]["format"] >= SEALED_FORMAT:
-                self._head(path, "it is missing or damaged", "Nothing is lost: the next run writes it anew.")
+            self._head(path, "it is missing or damaged", "Nothing is lost: the next run writes it anew.")
             return
         self.checked[HEAD_FILE] += 1
         if head.version > newest:
