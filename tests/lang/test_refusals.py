@@ -86,7 +86,7 @@ REFUSED: list[tuple[str, str, str]] = [
     (f"SELECT A.k {AB} AND A.k IN (1, 'x')", "IN mixes BIGINT with STRING", "'x'"),
     (f"SELECT A.k {AB} AND A.ts < 'yesterday'", '"yesterday" is not a TIMESTAMP', "'yesterday'"),
     (f"SELECT DATE '2024-13-01' AS d {AB}", '"2024-13-01" is not a DATE', "DATE '2024-13-01'"),
-    (f"SELECT INTERVAL 5 MONTHS AS i {AB}", "cannot read the interval", "INTERVAL 5 MONTHS"),
+    (f"SELECT INTERVAL 5 MONTHS AS i {AB}", "intervals of months are not supported", "MONTHS"),
     (f"SELECT CAST(A.ts AS INT) {AB}", "cannot cast TIMESTAMP to INT", "CAST(A.ts AS INT)"),
     (f"SELECT TRY_CAST(A.k AS INT) {AB}", 'unknown function "TRY_CAST"', "TRY_CAST(A.k AS INT)"),
     (f"SELECT A.k {AB} AND A.name LIKE B.name", "the pattern of LIKE must be a string literal", "B.name"),

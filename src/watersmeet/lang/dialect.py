@@ -25,6 +25,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
 from watersmeet.errors import QueryError, Span, did_you_mean
+from watersmeet.lang.intervals import MOST_TOKENS, is_unit, part_at, read_interval
 from watersmeet.lang.source import Source, token_span
 from watersmeet.model.quantities import UNIT_MICROSECONDS, unit_microseconds
 from watersmeet.model.streams import Range, Rows, Unbounded, Window
@@ -70,6 +71,28 @@ class WatersmeetParser(SparkParser):
         if alias is not None and (clause := self._parse_stream_window()):
             alias.meta["window"] = clause
         return alias
+
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
+        first = part_at(self._next_tokens(1)) if self._match(TokenType.INTERVAL, advance=False) else None
+        if first is None:
+            return super()._parse_interval(*args, **kwargs)
+        part, length = first
+        parts = [part]
+        self._advance(1 + length)
+        # More follows only as a number with a unit: `INTERVAL 1 DAY - 2 HOURS`, and not `INTERVAL 1 DAY - x`.
+        while part.unit is not None and (following := part_at(self._next_tokens())) is not None:
+            part, length = following
+            if part.unit is None or not is_unit(part.unit.text):
+                break
+            parts.append(part)
+            self._advance(length)
+        node = exp.Interval()
+        node.meta["interval"] = read_interval(parts, self.sql)
+        return node
+
+    def _next_tokens(self, skipped: int = 0) -> list[Token]:
+        start = self._index + skipped
+        return self._tokens[start : start + MOST_TOKENS]
 
     def _parse_unary(self) -> Any:
         first = self._curr

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import reduce
 from typing import Any, NoReturn
 
@@ -41,7 +41,6 @@ from watersmeet.lang.scope import Scope, match_name
 from watersmeet.lang.source import Source
 from watersmeet.lang.types import DURATION, TIMESTAMP, sql_type
 from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, columns_of
-from watersmeet.model.quantities import UNIT_MICROSECONDS, unit_microseconds
 
 BOOL = pa.bool_()
 _MOST_DIGITS = 38
@@ -397,25 +396,14 @@ class ScalarBinder:
         return Call("case", (*pairs, default), default.type)
 
     def _interval(self, node: exp.Interval) -> Expr:
-        unit = node.args.get("unit")
-        micros = unit_microseconds(unit.name) if isinstance(unit, exp.Var) else None
-        number = node.this
-        if isinstance(number, exp.Neg):
-            number = number.this
-        try:
-            width = Decimal(number.name) * (micros or 0) if isinstance(number, exp.Literal) else None
-        except InvalidOperation:
-            width = None
-        if micros is None or width is None or width != int(width):
-            units = ", ".join(each.upper() + "S" for each in UNIT_MICROSECONDS)
+        if "interval" not in node.meta:
             self.source.refuse(
                 "cannot read the interval",
                 node,
-                detail=f"An interval is a number and a unit; the units are {units}, singular or plural.",
+                detail="An interval is a literal: a number and a unit, or several of them.",
                 hint="For example INTERVAL 5 MINUTES.",
             )
-        sign = -1 if isinstance(node.this, exp.Neg) else 1
-        return Literal(sign * timedelta(microseconds=int(width)), DURATION)
+        return Literal(node.meta["interval"], DURATION)
 
     def _cast(self, node: exp.Cast) -> Expr:
         target = types.arrow_type(node.to)
