@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -25,8 +25,11 @@ TABLE: list[tuple[pa.DataType, list[Any]]] = [
     (pa.int8(), [0, 1, -1, 127, -128]),
     (pa.bool_(), [False, True]),
     (pa.date32(), [date(1970, 1, 1), date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31)]),
-    (TIMESTAMP, [time.replace(tzinfo=UTC) for time in TIMES]),
+    (TIMESTAMP, [moment.replace(tzinfo=UTC) for moment in TIMES]),
     (pa.timestamp("us"), TIMES),
+    (pa.duration("us"), [timedelta(0), timedelta(microseconds=-1), timedelta(days=100_000)]),
+    (pa.time64("us"), [time(0), time(23, 59, 59, 999_999)]),
+    (pa.time32("s"), [time(0), time(23, 59, 59)]),
     (pa.string(), TEXTS),
     (pa.binary(), [b"", b"a", b"\x00", b"\xff\xfe"]),
     (pa.decimal128(10, 2), [Decimal("0.00"), Decimal("1.00"), Decimal("-1.00"), Decimal("12345678.90")]),
@@ -86,7 +89,7 @@ def test_the_precision_of_a_decimal_does_not_matter() -> None:
 
 
 def test_the_zone_of_a_timestamp_does_not_matter() -> None:
-    aware = pa.array([time.replace(tzinfo=UTC) for time in TIMES], pa.timestamp("us", tz="Europe/Berlin"))
+    aware = pa.array([moment.replace(tzinfo=UTC) for moment in TIMES], pa.timestamp("us", tz="Europe/Berlin"))
     assert hash_keys([aware]).tolist() == hash_keys([pa.array(TIMES, pa.timestamp("us"))]).tolist()
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
+from watersmeet.errors import QueryError
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.expressions import Literal, PythonCall, describe
@@ -227,6 +228,36 @@ def test_star_names_shared_columns_by_alias_and_the_others_plainly() -> None:
 def test_the_star_of_one_input_keeps_plain_names() -> None:
     query = bound("SELECT x.*, A.k AS other FROM A, C x WHERE A.k = x.k")
     assert query.output_schema.names == ["k", "n", "name", "Mixed", "ts", "other"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT /*+ BROADCAST(A) */ A.k, A.i + 1 FROM A, B WHERE A.k = B.k",
+        "SELECT /*+ BROADCAST(A), COALESCE(3) */ /*+ NO_SUCH('it', x.y) */ A.k, A.i + 1 FROM A, B WHERE A.k = B.k",
+        "SELECT A.k, /*+ MERGE(B) */ A.i + 1 FROM A JOIN /*+ SHUFFLE_HASH(B) */ B ON A.k = B.k /*+ */",
+        "/*+ it's */ SELECT A.k, A.i + 1 FROM A, B WHERE A.k = B.k",
+    ],
+)
+def test_hints_are_comments(text: str) -> None:
+    query = bound(text)
+    assert query.output_schema.names == ["k", "A.i + 1"]
+    assert len(query.keys) == 1
+
+
+def test_errors_beside_hints_point_at_the_place() -> None:
+    text = "SELECT /*+ BROADCAST(A) */ A.zz FROM A, B WHERE A.k = B.k"
+    with pytest.raises(QueryError) as caught:
+        bound(text)
+    assert caught.value.span is not None
+    assert text[caught.value.span.start : caught.value.span.end] == "A.zz"
+
+
+def test_a_time_with_more_digits_than_a_literal_holds_is_refused_beside_nanoseconds() -> None:
+    fine = Stream("S", pa.schema([("t", pa.timestamp("ns")), ("u", pa.timestamp("us")), ("ts", pa.int64())]), "ts")
+    with pytest.raises(QueryError, match="is not a TIMESTAMP_NTZ"):
+        bind("SELECT a.ts FROM S a, S b WHERE a.ts = b.ts AND a.t = '2024-01-01 00:00:00.123456789'", {"S": fine})
+    bind("SELECT a.ts FROM S a, S b WHERE a.ts = b.ts AND a.u = '2024-01-01 00:00:00.123456789'", {"S": fine})
 
 
 def test_expressions_without_a_name_are_named_by_their_text() -> None:

@@ -27,6 +27,10 @@ from watersmeet.lang.types import parse_schema, sql_type
         ("DATE", pa.date32()),
         ("TIMESTAMP", pa.timestamp("us", tz="UTC")),
         ("TIMESTAMP_NTZ", pa.timestamp("us")),
+        ("TIMESTAMP(6)", pa.timestamp("us", tz="UTC")),
+        ("TIMESTAMP_NTZ(6)", pa.timestamp("us")),
+        ("TIMESTAMP_LTZ", pa.timestamp("us", tz="UTC")),
+        ("CHAR(3)", pa.string()),
         ("DECIMAL(10,2)", pa.decimal128(10, 2)),
         ("DECIMAL(7)", pa.decimal128(7, 0)),
         ("DECIMAL", pa.decimal128(10, 0)),
@@ -40,6 +44,20 @@ from watersmeet.lang.types import parse_schema, sql_type
 )
 def test_every_type_name_has_its_arrow_type(written: str, arrow: pa.DataType) -> None:
     assert parse_schema(f"a {written}, b INT").field("a").type == arrow
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("TIMESTAMP_NTZ(9)", "TIMESTAMP(9)", "TIMESTAMP(3)", "TIMESTAMP_LTZ(0)", "timestamp_ntz ( 9 )"),
+        *("FLOAT(53)", "DOUBLE(10, 2)", "INT(5)", "BIGINT(20)", "DATE(3)", "BOOLEAN(1)"),
+        *("ARRAY<TIMESTAMP_NTZ(9)>", "TIMESTAMP_NTZ(9)[3]", "DECIMAL(39, 2)", "DECIMAL(5, 6)"),
+    ],
+)
+def test_a_precision_that_would_be_lost_is_refused(written: str) -> None:
+    with pytest.raises(JobError, match="unknown type") as caught:
+        parse_schema(f"a {written}, b INT")
+    assert "(6) is the only precision" in str(caught.value)
 
 
 def test_names_order_constraints_and_colons_are_read() -> None:

@@ -2,8 +2,8 @@
 
 Invariant: the hash of a value depends on the value alone. It is the same on every machine, in every version and for
 every width of integer, because segments written by an earlier version are sorted by it; `tests/golden/hashes.txt`
-holds it in place. Integers, booleans, dates and timestamps hash one-to-one (splitmix64's finaliser is a bijection), so
-a single such key never collides; others may, and their keys are compared after every probe.
+holds it in place. Integers, booleans, dates, times, timestamps and intervals hash one-to-one (splitmix64's finaliser is
+a bijection), so a single such key never collides; others may, and their keys are compared after every probe.
 
 Strings are hashed by their bytes: each byte is mixed with its position, and the sum is mixed with the length. No loop
 over rows: the cost is a few array passes over the bytes, of so many at a time that the arrays, each eight times as
@@ -85,6 +85,8 @@ def _as_key(column: pa.Array) -> pa.Array:
         return column.cast(pa.float64()).view(pa.int64())
     if pa.types.is_decimal256(kind):
         return column.cast(pa.string())
+    if pa.types.is_fixed_size_binary(kind):
+        return column.cast(pa.binary())
     return column
 
 
@@ -100,13 +102,13 @@ def _hash_column(column: pa.Array) -> UInt64Array:
 
 
 def integers(column: pa.Array) -> npt.NDArray[np.int64]:
-    """A column of integers, booleans, dates or timestamps as 64-bit integers; NULLs come out as anything."""
+    """A column of integers, booleans, dates, times or intervals as 64-bit integers; NULLs come out as anything."""
     kind = column.type
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
-    elif pa.types.is_date32(kind):
+    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
         column = column.view(pa.int32())
-    elif pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+    elif pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
         column = column.view(pa.int64())
     if column.null_count:
         column = pc.fill_null(column, 0)

@@ -11,6 +11,7 @@ point is one, too. A string literal next to a date or timestamp is read as one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -47,7 +48,8 @@ def is_moment(kind: pa.DataType) -> bool:
 
 
 def is_comparable(kind: pa.DataType) -> bool:
-    return not pa.types.is_nested(kind) and not isinstance(kind, pa.BaseExtensionType)
+    # Arrow's other intervals have months, which are of no fixed length.
+    return not (pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) or pa.types.is_interval(kind))
 
 
 def is_key(kind: pa.DataType) -> bool:
@@ -56,6 +58,8 @@ def is_key(kind: pa.DataType) -> bool:
         pa.types.is_integer(kind)
         or pa.types.is_decimal128(kind)
         or pa.types.is_timestamp(kind)
+        or pa.types.is_duration(kind)
+        or pa.types.is_time(kind)
         or pa.types.is_date32(kind)
         or pa.types.is_string(kind)
         or pa.types.is_binary(kind)
@@ -178,11 +182,14 @@ def coerce(expr: Expr, target: pa.DataType) -> Expr:
 def read_moment(text: str, target: pa.DataType) -> date | datetime:
     """The date or timestamp that `text` says; ValueError if it says none.
 
-    An instant is in UTC where the text names no zone; a timestamp without a zone is the time as it is written.
+    An instant is in UTC where the text names no zone; a timestamp without a zone is the time as it is written. Digits
+    past the microseconds are cut off, as in Spark, unless the target has nanoseconds and would tell the difference.
     """
     if pa.types.is_date(target):
         return date.fromisoformat(text.strip())
     moment = datetime.fromisoformat(text.strip())
+    if target.unit == "ns" and re.search(r"\.\d{6}\d*[1-9]", text):
+        raise ValueError("literals have microseconds")
     if not target.tz:
         return moment.replace(tzinfo=None)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,7 +1,7 @@
 """Sorts the conjuncts of a query into filters of one input, key classes, and predicates over several inputs.
 
 An equality between two inputs, each side reading one of them, is a key term pair; pairs are closed under transitivity
-into classes. Equalities of types that cannot be hashed (FLOAT, DOUBLE, BOOLEAN, INTERVAL) stay predicates. Where a
+into classes. Equalities of types that cannot be hashed (FLOAT, DOUBLE, BOOLEAN) stay predicates. Where a
 class has two terms of one input, that they are equal becomes a filter of the input and the first term stays.
 """
 

@@ -6,7 +6,7 @@
 `parse` gives the syntax tree of one statement together with its `Source`. A window hangs on its table's (or the
 table's alias') meta under "window"; `window_of` fetches it. Each operand notes in its meta under "reach" the stretch
 of text that it was read from. As in Spark, identifiers are quoted with backticks, and double quotes make a string;
-inside a string a doubled quote is one quote, as is a quote after a backslash.
+inside a string a doubled quote is one quote, as is a quote after a backslash. Hints to Spark's optimiser are comments.
 Whatever cannot be read is a QueryError that points at the place; no error of sqlglot's gets out.
 """
 
@@ -174,6 +174,7 @@ class Watersmeet(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+        TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set()  # a hint is a comment
 
     Parser = WatersmeetParser
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.lang.coercion import coerce, decimal_type, is_comparable
-from watersmeet.lang.types import sql_type
+from watersmeet.lang.coercion import coerce, decimal_type
 from watersmeet.model.expressions import Call, Expr, Literal
 
 if TYPE_CHECKING:
@@ -98,17 +97,17 @@ def _substring(binder: ScalarBinder, node: exp.Expr) -> Expr:
 
 def _of_one_type(function: str, *, ordered: bool) -> Rule:
     def rule(binder: ScalarBinder, node: exp.Expr) -> Expr:
-        args = binder.unify([node.this, *node.expressions] if node.this else node.expressions, function.upper())
+        nodes = [node.this, *node.expressions] if node.this else node.expressions
+        name = function.upper()
+        args = binder.comparable(nodes, name, node) if ordered else binder.unify(nodes, name)
         kind = args[0].type
-        if ordered and not is_comparable(kind):
-            binder.mismatch(f"{function.upper()} cannot order values of type {sql_type(kind)}", node)
         return Call(function, tuple(args), kind) if not pa.types.is_null(kind) else args[0]
 
     return rule
 
 
 def _nullif(binder: ScalarBinder, node: exp.Expr) -> Expr:
-    left, right = binder.unify([node.this, node.expression], "NULLIF")
+    left, right = binder.comparable([node.this, node.expression], "NULLIF", node)
     result = binder.value(node.this)
     if pa.types.is_null(left.type):
         return result

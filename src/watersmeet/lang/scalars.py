@@ -119,6 +119,13 @@ class ScalarBinder:
             self.mismatch(f"{what} mixes types that do not go together", nodes[-1])
         return [coerce(expr, kind) for expr in exprs]
 
+    def comparable(self, nodes: Sequence[exp.Expr], what: str, at: exp.Expr) -> list[Expr]:
+        """`nodes` brought to their common type, whose values have an order."""
+        exprs = self.unify(nodes, what)
+        if not is_comparable(exprs[0].type):
+            self.mismatch(f"{what} cannot compare values of type {sql_type(exprs[0].type)}", at)
+        return exprs
+
     def mismatch(self, primary: str, node: exp.Expr, hint: str | None = None) -> NoReturn:
         self.source.refuse(
             primary,
@@ -152,7 +159,7 @@ class ScalarBinder:
             case exp.Between():
                 return self._between(node)
             case exp.In() if not node.args.get("query") and not node.args.get("unnest"):
-                return Call("in", tuple(self.unify([node.this, *node.expressions], "IN")), BOOL)
+                return Call("in", tuple(self.comparable([node.this, *node.expressions], "IN", node)), BOOL)
             case exp.Like() | exp.ILike():
                 return self._like(node)
             case exp.RegexpLike() if not node.args.get("flag"):
@@ -225,11 +232,10 @@ class ScalarBinder:
             counts = pa.types.is_duration(first) != pa.types.is_duration(second) and is_number(
                 common_number(first, second)
             )
-            self.mismatch(
-                f"cannot compare {sql_type(first)} with {sql_type(second)}",
-                node,
-                "Times of type BIGINT are in microseconds: write the interval as a number." if counts else None,
-            )
+            hint = "Times of type BIGINT are in microseconds: write the interval as a number." if counts else None
+            if pa.types.is_interval(first) or pa.types.is_interval(second):
+                hint = "Months have no fixed length: give the column as an Arrow duration."
+            self.mismatch(f"cannot compare {sql_type(first)} with {sql_type(second)}", node, hint)
         if pa.types.is_null(kind):
             return Literal(None, BOOL)
         return Call(function, (coerce(exprs[0], kind), coerce(exprs[1], kind)), BOOL)
@@ -252,7 +258,7 @@ class ScalarBinder:
             self.source.refuse(
                 f'"{literal.value}" is not a {sql_type(target)}',
                 node,
-                detail="Dates are written 2024-12-31, timestamps 2024-12-31 23:59:59.",
+                detail="Dates are written 2024-12-31, timestamps 2024-12-31 23:59:59, at most 6 digits after a point.",
             )
 
     def _number(self, node: exp.Literal) -> Literal:
@@ -408,9 +414,9 @@ class ScalarBinder:
     def _cast(self, node: exp.Cast) -> Expr:
         target = types.arrow_type(node.to)
         if target is None:
-            self.source.refuse(
-                f"cannot cast to {node.to.sql(dialect='spark')}", node, detail=f"The types are {types.SUPPORTED}."
-            )
+            name, numbers = node.to.sql(dialect="spark"), ", ".join(param.name for param in node.to.expressions)
+            name = f"{name}({numbers})" if numbers and not name.endswith((")", ">")) else name
+            self.source.refuse(f"cannot cast to {name}", node, detail=f"The types are {types.SUPPORTED}.")
         if (number := self._suffixed(node, target)) is not None:
             return number
         expr = self.operand(node.this)

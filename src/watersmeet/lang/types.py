@@ -1,8 +1,8 @@
 """SQL type names and Arrow types, both ways.
 
 `TIMESTAMP` is an instant, kept in microseconds of UTC; `TIMESTAMP_NTZ` has no zone. `DECIMAL` alone is DECIMAL(10, 0),
-as in Spark. `NOT NULL` in a schema is read and not enforced: every column may hold NULL. Lengths of VARCHAR and CHAR
-are read and not enforced.
+as in Spark. `NOT NULL` in a schema is read and not enforced: every column may hold NULL. Lengths of VARCHAR, CHAR and
+BINARY are read and not enforced. Times take the precision 6, which they have, and no other; other types take none.
 
 Of nested types columns may have lists of values of one of these types: `ARRAY<FLOAT>`, as in Spark, and with a fixed
 number of values `FLOAT[64]`, for which Spark has no word. They can be selected, and handed to registered functions.
@@ -21,7 +21,7 @@ from watersmeet.errors import JobError, did_you_mean
 
 SUPPORTED = (
     "TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, VARCHAR, TEXT, BOOLEAN, DATE, TIMESTAMP, "
-    "TIMESTAMP_NTZ and BINARY"
+    "TIMESTAMP_NTZ and BINARY; times have microseconds, so (6) is the only precision that they take"
 )
 COLUMN_TYPES = f"{SUPPORTED}; ARRAY<T> for lists of these, and T[n] for lists of n values"
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -45,6 +45,8 @@ _ARROW: dict[exp.DType, pa.DataType] = {
     exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
     exp.DType.BINARY: pa.binary(),
 }
+_WITH_LENGTH = (exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.BINARY)
+_WITH_PRECISION = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ)
 _SQL: dict[pa.DataType, str] = {
     pa.int8(): "TINYINT",
     pa.int16(): "SMALLINT",
@@ -82,9 +84,11 @@ _WORDS += ("BOOLEAN", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "BINARY")
 
 def arrow_type(kind: exp.DataType) -> pa.DataType | None:
     """The Arrow type of a parsed SQL type, or None where there is none."""
-    if kind.this != exp.DType.DECIMAL:
-        return _ARROW.get(kind.this)
     numbers = [param.name for param in kind.expressions]
+    if kind.this != exp.DType.DECIMAL:
+        # FLOAT(53) is a DOUBLE elsewhere, and TIMESTAMP(9) has nanoseconds: read as ours, they would lose digits.
+        said = not numbers or kind.this in _WITH_LENGTH or (kind.this in _WITH_PRECISION and numbers == ["6"])
+        return _ARROW.get(kind.this) if said else None
     if not all(number.isdigit() for number in numbers) or len(numbers) > 2:
         return None
     precision, scale = (*map(int, numbers), *(10, 0)[len(numbers) :])
@@ -126,6 +130,8 @@ def sql_type(kind: pa.DataType) -> str:
         return "TIMESTAMP" if kind.tz else "TIMESTAMP_NTZ"
     if pa.types.is_duration(kind):
         return "INTERVAL"
+    if pa.types.is_interval(kind):
+        return "INTERVAL of months"
     if pa.types.is_list(kind):
         return f"ARRAY<{sql_type(kind.value_type)}>"
     if pa.types.is_fixed_size_list(kind):
