@@ -20,6 +20,7 @@ from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance_slots import BalanceSlots
 from watersmeet.adapt.policy import Policy
 from watersmeet.errors import InternalError
+from watersmeet.model.origin import Origin
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.settings.adapt import AdaptSettings
 
@@ -111,6 +112,7 @@ def run_all(extent: Extent, say: Say) -> Findings:
 class Timed:
     """A policy, and the CPU seconds that it has taken."""
 
+    origin: ClassVar[Origin] = BalanceSlots.origin
     moments: ClassVar[frozenset[Moment]] = BalanceSlots.moments
     needs: ClassVar[frozenset[Signal]] = BalanceSlots.needs
 

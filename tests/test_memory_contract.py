@@ -46,6 +46,7 @@ from watersmeet.errors import RingError
 from watersmeet.kernel.rows import hashes
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import GroupKey
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import Groups, Slice, expand_ranges, intersect_ranges, union_ranges
 from watersmeet.model.schema import normal_schema
@@ -81,6 +82,7 @@ class DecideAnything:
     spread: float = 0.3  # the share of the groups that it spreads, or draws together, where it does
     by_groups: bool = False  # mostly with some groups alone
 
+    origin: ClassVar[Origin] = ByPolicy("decide-anything")
     moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
 

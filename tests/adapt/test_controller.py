@@ -15,10 +15,13 @@ from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillG
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.errors import InternalError
+from watersmeet.model.origin import ByPolicy, Forced, Origin
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import BalanceSettings
 from watersmeet.settings.forced_step import ForcedStep
 from watersmeet.state.manifest import Learned
+
+SAY = ByPolicy("say")
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Say:
     """Says the same thing whenever it is asked."""
 
     decision: Decision
+    origin: Origin = SAY
     moments: frozenset[Moment] = frozenset(Moment)
     needs: frozenset[Signal] = frozenset()
 
@@ -39,6 +43,7 @@ class Peek:
 
     name: str
     needs: frozenset[Signal]
+    origin: ClassVar[Origin] = ByPolicy("peek")
     moments: ClassVar[frozenset[Moment]] = frozenset(Moment)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
@@ -87,13 +92,22 @@ def test_the_policies_in_force(settings: AdaptSettings, balancing: bool, merging
 
 def test_a_policy_is_asked_at_its_moments() -> None:
     policies = (
-        Say(CannotSpill("a"), frozenset({Moment.AFTER_BATCH})),
-        Say(MergeGroup(J1, 0, "b"), frozenset({Moment.IDLE, Moment.AFTER_BATCH})),
+        Say(CannotSpill("a"), moments=frozenset({Moment.AFTER_BATCH})),
+        Say(MergeGroup(J1, 0, "b"), moments=frozenset({Moment.IDLE, Moment.AFTER_BATCH})),
     )
     controller = Controller(PLAN, policies=policies)
     assert ask(controller) == []
     assert ask(controller, Moment.IDLE) == ["MergeGroup"]
     assert ask(controller, Moment.AFTER_BATCH) == ["CannotSpill", "MergeGroup"]
+
+
+def test_decisions_say_who_made_them() -> None:
+    policies = (Say(CannotSpill("a")), Say(CannotSpill("b"), Forced()))
+    effects = Controller(PLAN, policies=policies).ask(Moment.IDLE, manifest_of(PLAN), Learned(), at(0))
+    assert [(entry["reason"], entry["origin"]) for entry in effects.shown] == [
+        ("b", {"by": "forced"}),
+        ("a", {"by": "policy", "name": "say"}),
+    ]
 
 
 def test_no_policies_are_no_adaptation() -> None:

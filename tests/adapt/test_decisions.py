@@ -44,7 +44,8 @@ def test_decisions_are_plain_json(decision: Decision) -> None:
 def test_people_read_the_labels_of_a_plan() -> None:
     labels = {J1: "J1", J2: "J2"}
     spill = for_people(to_json(SpillGroups(((J1, 17), (J2, 3)), "why")), labels.__getitem__)
-    assert spill == {"decision": "SpillGroups", "groups": [["J1", 17], ["J2", 3]], "reason": "why"}
+    origin = {"by": "policy", "name": ""}
+    assert spill == {"decision": "SpillGroups", "groups": [["J1", 17], ["J2", 3]], "reason": "why", "origin": origin}
     merge = for_people(to_json(MergeGroup(J2, 4, "why", (J1,))), labels.__getitem__)
     assert (merge["operator"], merge["waiting"]) == ("J2", ["J1"])
     plan = {"decision": "plan", "plan": "(A B)", "version": 0}

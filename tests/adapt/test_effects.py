@@ -9,6 +9,7 @@ import pytest
 from adapt.asking import ALL, HELD, J1, J2, PLAN, entry
 from small_plans import manifest_of, state_of
 from watersmeet.adapt.decisions import (
+    CannotForce,
     CannotSpill,
     CloseLive,
     CutGroup,
@@ -24,10 +25,12 @@ from watersmeet.adapt.decisions import (
 )
 from watersmeet.adapt.effects import Effects, effects_of, settle
 from watersmeet.model.ids import LIVE, Generation, OperatorName, Partitioning, SegmentId
+from watersmeet.model.origin import ByPolicy, Forced
 from watersmeet.model.segments import Segment
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.taken import Taken
 from watersmeet.state.updates import CloseGroups, Learn, RecordDecision
 
 STATES = PLAN.operators[J1].states
@@ -42,7 +45,8 @@ TIER = MergeGenerations(J1, (Generation(1), Generation(2)), ((0, 4),), "t")
 NEWER = (Generation(3), Generation(4))
 FEWER, MORE = Rescale(2, 1, 1, "r"), Rescale(2, 3, 1, "r")
 LEVELLED = MoveGroups(((J1, 0, 1),), 1, "time: ..", {"seconds": 3.0, "seconds_expected": 2.0})
-FORCED_MOVE = MoveGroups(((J1, 0, 1),), 1, "forced")
+FORCED_MOVE = MoveGroups(((J1, 0, 1),), 1, "x", origin=Forced())
+FORCED_FEWER, FORCED_MORE = replace(FEWER, origin=Forced()), replace(MORE, origin=Forced())
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,9 @@ FORCED_MOVE = MoveGroups(((J1, 0, 1),), 1, "forced")
         ([SPILL, CUT, WHOLE, UNITE], [CUT]),
         ([CUT, SAME_CUT, CUT_LATER], [CUT_LATER, CUT]),
         ([LEVELLED, FEWER], [FEWER]),
-        ([FORCED_MOVE, FEWER, MORE], [FEWER, FORCED_MOVE]),
+        ([FORCED_MOVE, FORCED_FEWER], [FORCED_FEWER, FORCED_MOVE]),
+        ([FORCED_FEWER, FORCED_MORE], [FORCED_FEWER, CannotForce(1, "another number was asked for first: 3 slots")]),
+        ([MORE, FORCED_MOVE], [FORCED_MOVE]),
     ],
     ids=[
         "nothing",
@@ -108,7 +114,9 @@ FORCED_MOVE = MoveGroups(((J1, 0, 1),), 1, "forced")
         "nothing goes with a cut, which gives other numbers to groups",
         "a group is cut once, and the last one first",
         "a policy that has gone by other slots moves nothing, and is asked again",
-        "who is forced to knows which slots there will be, the first that was asked for",
+        "who is forced to knows which slots there will be",
+        "of two forced numbers the first holds, and the other is not dropped in silence",
+        "a policy adds no slots beside forced moves, and is asked again",
     ],
 )
 def test_settle(decisions: list[Decision], settled: list[Decision]) -> None:
@@ -170,7 +178,8 @@ def test_a_cut_is_left_to_be_counted_and_shown() -> None:
     found, _ = effects([CUT], *HELD)
     assert (found.cuts, bool(found.work)) == ((CUT,), False)
     (shown,) = found.shown
-    assert found.updates == (RecordDecision(shown),)
+    taken = Taken("cut", 1, ByPolicy(), J1, ((3, 4),))
+    assert found.updates == (RecordDecision(shown, taken), Learn(Learned(placed_before=1)))
     assert (shown["decision"], shown["group"], shown["at_hash"], shown["reason"]) == ("CutGroup", 3, 7 << 60, "c")
 
 
@@ -182,7 +191,9 @@ def test_means_to_an_end_are_not_shown() -> None:
 
 def test_that_nothing_can_be_spilled_is_recorded() -> None:
     found, manifest = effects([CannotSpill("why")], *HELD)
-    assert apply_all(found.updates, manifest).decisions == ({"decision": "CannotSpill", "reason": "why", "version": 2},)
+    after = apply_all(found.updates, manifest)
+    assert [(entry["decision"], entry["reason"]) for entry in after.decisions] == [("CannotSpill", "why")]
+    assert after.learned.cannot_spill, "so that it is not said again"
 
 
 def test_what_is_expected_is_learned_with_the_commit() -> None:

@@ -21,6 +21,7 @@ from watersmeet.adapt.decisions import (
     Rescale,
     SpillGroups,
     SpreadGroup,
+    record_change,
     to_json,
 )
 from watersmeet.adapt.effects import effects_of
@@ -28,6 +29,7 @@ from watersmeet.adapt.policies.check_forced import check_steps
 from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.errors import JobError
 from watersmeet.model.ids import Label, OperatorName, Partitioning
+from watersmeet.model.origin import ByHand, BySettings, Forced
 from watersmeet.model.spread import Spread
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.settings.adapt import AdaptSettings
@@ -35,6 +37,7 @@ from watersmeet.settings.forced_step import ForcedStep, LabelledGroup, LabelledM
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.taken import CUT, Taken
 from watersmeet.state.updates import RecordDecision
 
 L1, L2 = Label("J1"), Label("J2")
@@ -81,6 +84,18 @@ def cut(operator: OperatorName, group: int, at_hash: int) -> CutGroup:
     return CutGroup(operator, group, node.partitioning, at_hash, 1, reason)
 
 
+def recorded(decision: Decision) -> RecordDecision:
+    """As a run records what it has done."""
+    told = to_json(decision)
+    if isinstance(decision, ChangePlan):
+        return record_change({**told, "asked": decision.plan})
+    if isinstance(decision, MigrationAbandoned):
+        return record_change(told)
+    assert isinstance(decision, CutGroup)
+    groups = ((decision.group, decision.group + 1),)
+    return RecordDecision(told, Taken(CUT, decision.before_batch, decision.origin, decision.operator, groups))
+
+
 def test_groups_are_cut_in_the_middle_of_their_hashes() -> None:
     first, second = cut(J1, 3, 7 << 60), cut(J2, 0, 1 << 60)
     assert forced(ForcedStep(1, cut=((L1, 3), (L2, 0)), spill=((L1, 4),))) == [
@@ -93,13 +108,12 @@ def test_groups_are_cut_in_the_middle_of_their_hashes() -> None:
 def test_a_cut_is_made_once() -> None:
     """A run that died between the cut and its batch starts again before that batch."""
     step = ForcedStep(1, cut=((L1, 3),))
-    made = to_json(cut(J1, 3, 7 << 60))
-    for decision, expected in (
-        (made, []),
-        ({**made, "before_batch": 0}, [cut(J1, 3, 7 << 60)]),
-        ({**made, "operator": J2}, [cut(J1, 3, 7 << 60)]),
-    ):
-        manifest = apply_all([RecordDecision(decision)], manifest_of(PLAN, *HELD))
+    for made, expected in (
+        (cut(J1, 3, 7 << 60), []),
+        (replace(cut(J1, 3, 7 << 60), before_batch=2), [cut(J1, 3, 7 << 60)]),
+        (cut(J2, 3, 7 << 60), [cut(J1, 3, 7 << 60)]),
+        settings = AdaptSettings(forced=(step,))
+        manifest = apply_all([recorded(made)], manifest_of(PLAN, *HELD))
         settings = AdaptSettings(forced=(step,))
         assert Asked(manifest, settings=settings).propose(ForceSteps.of(settings)) == expected
 
@@ -164,7 +178,7 @@ def test_a_run_that_has_changed_is_told_what_does_not_fit_any_more(step: ForcedS
     notes: list[str] = []
     with pytest.raises(JobError) as caught:
         check_steps(AdaptSettings(forced=(step,)), routed, manifest_of(routed), notes.append)
-    changed = apply_all([RecordDecision(to_json(replace(CHANGE, before_batch=0)))], manifest_of(routed))
+    changed = apply_all([recorded(replace(CHANGE, before_batch=0))], manifest_of(routed))
     check_steps(AdaptSettings(forced=(step,)), routed, changed, notes.append)
     (told,) = notes
     assert told.endswith(f"does not fit what this run has changed to, and is passed over: {caught.value.primary}")
@@ -188,7 +202,7 @@ def test_steps_that_are_past_are_not_looked_at(step: ForcedStep) -> None:
 def test_what_no_plan_could_have_is_refused_whatever_has_changed(steps: tuple[ForcedStep, ...], message: str) -> None:
     """Also after a step that does not fit."""
     routed = chain_plan(tree="(A B C)")
-    changed = apply_all([RecordDecision(to_json(CHANGE))], manifest_of(routed))
+    changed = apply_all([recorded(CHANGE)], manifest_of(routed))
     with pytest.raises(JobError, match=message):
         check_steps(AdaptSettings(forced=(MISFITS[0], *steps)), routed, changed, [].append)
 
@@ -203,6 +217,8 @@ def test_a_spread_by_an_input_that_comes_elsewhere_now_is_passed_over() -> None:
 # --- another plan ----------------------------------------------------------------------------------------------------
 
 CHANGE = ChangePlan("mjoin", "moving-state", 1, "forced")
+MADE = replace(CHANGE, origin=Forced())
+ABANDONED = MigrationAbandoned("(A B C)", "moving-state", 1, "forced: no space left", asked="mjoin", origin=Forced())
 STEP = ForcedStep(1, plan="mjoin", by="moving-state", cut=((L1, 3),), spill=((L1, 4),))
 
 
@@ -210,6 +226,8 @@ def proposed(*steps: ForcedStep, made: tuple[Decision, ...] = (), plan: Physical
     """Before batch 1, after these were decided."""
     settings = AdaptSettings(forced=steps)
     manifest = apply_all([RecordDecision(to_json(decision)) for decision in made], manifest_of(plan))
+    settings = AdaptSettings(forced=steps)
+    manifest = apply_all(map(recorded, made), manifest_of(plan))
     return Asked(manifest, settings=settings, plan=plan).propose(ForceSteps.of(settings))
 
 
@@ -217,7 +235,7 @@ def test_groups_are_cut_before_the_plan_is_changed_and_spilled_after() -> None:
     first = cut(J1, 3, 7 << 60)
     assert proposed(STEP) == [first, CHANGE]
     assert proposed(STEP, made=(first,)) == [CHANGE]
-    assert proposed(STEP, made=(first, CHANGE)) == [SpillGroups(((J1, 4),), "forced")]
+    assert proposed(STEP, made=(first, MADE)) == [SpillGroups(((J1, 4),), "forced")]
 
 
 def test_the_order_of_entries_for_one_batch_is_nobodys_affair() -> None:
@@ -229,18 +247,18 @@ def test_the_order_of_entries_for_one_batch_is_nobodys_affair() -> None:
     )
     for steps in itertools.permutations(parts):
         assert proposed(*steps) == [cut(J1, 3, 7 << 60), CHANGE]
-        assert proposed(*steps, made=(cut(J1, 3, 7 << 60), CHANGE)) == [SpillGroups(((J1, 4),), "forced")]
+        assert proposed(*steps, made=(cut(J1, 3, 7 << 60), MADE)) == [SpillGroups(((J1, 4),), "forced")]
 
 
 @pytest.mark.parametrize(
     "decision, again",
     [
-        (CHANGE, False),
-        (MigrationAbandoned("(A B C)", "moving-state", 1, "forced: no space left"), False),
-        (replace(CHANGE, reason="the settings say so"), True),
-        (replace(CHANGE, reason="asked for by hand"), True),
-        (MigrationAbandoned("(A B C)", "moving-state", 1, "the settings say so: no space left"), True),
-        (replace(CHANGE, before_batch=0), True),
+        (MADE, False),
+        (ABANDONED, False),
+        (replace(MADE, origin=BySettings()), True),
+        (replace(MADE, origin=ByHand()), True),
+        (replace(ABANDONED, origin=BySettings()), True),
+        (replace(MADE, before_batch=2), True),
     ],
     ids=["made", "tried in vain", "by settings", "by hand", "by settings in vain", "before another batch"],
 )

@@ -86,6 +86,7 @@ def test_operators_below_wait_and_the_reason_gives_the_figures() -> None:
         "reason": decision.reason,
         "waiting": ["J1"],
         "with_live": False,
+        "origin": {"by": "policy", "name": ""},
     }
 
 

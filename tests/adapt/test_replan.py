@@ -10,16 +10,20 @@ import pytest
 from adapt.asking import PLAN, Asked, entry
 from small_plans import manifest_of
 from watersmeet.adapt.decisions import ChangePlan, Decision, LookAtPlan, ReviewPlan
+from watersmeet.adapt.effects import effects_of, settle
 from watersmeet.adapt.policies.migrate import ROADS
 from watersmeet.adapt.policies.migrate.road import corrected, learn_road
 from watersmeet.adapt.policies.replan.library import KEPT, Served, library_json, nearest, read_library, remember
 from watersmeet.adapt.policies.replan.looks import Look, change
 from watersmeet.adapt.policies.replan_worthwhile import ReplanWorthwhile
 from watersmeet.errors import JobError
+from watersmeet.model.origin import Forced
 from watersmeet.model.statistics import Measured, PairCounts
 from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.optimize.reconsider import figures_of, guess_seconds
 from watersmeet.settings.replan import ReplanSettings
+from watersmeet.state.applying import apply_all
+from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest
 
 EVERY = 5
@@ -291,6 +295,25 @@ def test_a_change_that_came_to_what_was_predicted_is_remembered(cpu: float, kept
     assert [(entry.plan, entry.batch) for entry in library] == ([("((A B) C)", 40)] if kept else [])
 
 
+@pytest.mark.parametrize("origin", [None, Forced()], ids=["a policy", "a forced step"])
+def test_what_did_not_pay_is_learned_whoever_changes_the_plan_next(origin: Forced | None) -> None:
+    """Was: the change that follows took the place of the review, and of what the library was to learn by it."""
+    served = Served("((A B) C)", figures(BAD), 1.0, 35)
+    review = {"cpu": 1.5e-9, "cpu_predicted": 1e-9, "batch": 35}
+    case = asked(BAD, 40, looked(GOOD, 35), library=(served,), review=review)
+    policy = ReplanWorthwhile(ReplanSettings("refined", EVERY), None)
+    decided = case.propose(policy)
+    assert [type(entry) for entry in decided] == [ChangePlan, LookAtPlan]
+    if origin is not None:
+        decided.append(ChangePlan("mjoin", "auto", 40, "x", origin=origin))
+    effects = effects_of(settle(decided), PLAN, case.manifest, Ledgers(PLAN), case.learned)
+    assert effects.change is not None and effects.change.plan == ("(A (B C))" if origin is None else "mjoin")
+    after = apply_all(effects.updates, case.manifest)
+    assert [(entry["decision"], entry["plan"]) for entry in after.decisions] == [("ReviewPlan", "((A B) C)")]
+    assert after.library == ()
+    assert effects.learned is not None and effects.learned.review is None
+
+
 # --- the quota -------------------------------------------------------------------------------------------------------
 
 
@@ -331,8 +354,9 @@ def test_figures_that_alternate_do_not_make_the_plan_flap() -> None:
 def test_the_plan_is_changed_once_before_a_batch() -> None:
     """Whatever the optimiser says of what then stands, which is asked again at once."""
     once = asked(BAD, 40, looked(GOOD, 35))
-    made = {"decision": "ChangePlan", "before_batch": 40, "reason": ""}
-    again = replace(once, manifest=replace(once.manifest, decisions=(made,)))
     policy = ReplanWorthwhile(ReplanSettings("refined", EVERY), None)
-    assert any(isinstance(entry, ChangePlan) for entry in once.propose(policy))
-    assert [type(entry) for entry in again.propose(policy)] == [LookAtPlan]
+    change, look = once.propose(policy)
+    assert isinstance(change, ChangePlan) and isinstance(look, LookAtPlan)
+    assert settle([change, look]) == [change, look]
+    again = replace(once, learned=replace(once.learned, look=look.look))
+    assert again.propose(policy) == []

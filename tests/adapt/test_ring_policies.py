@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from adapt.asking import Asked
 from small_plans import STREAMS, manifest_of, piece
-from watersmeet.adapt.decisions import Decision, MoveGroups, Rescale, ResizeRing, ReviewMoves, ReviewRing
+from watersmeet.adapt.decisions import Decision, MoveGroups, Rescale, ResizeRing, ReviewMoves, ReviewRescale, ReviewRing
 from watersmeet.adapt.effects import effects_of, settle
 from watersmeet.adapt.policies.adapt_ring import LEFT, AdaptRing
 from watersmeet.adapt.policies.balance.load import BalanceView, Piece, Slot
@@ -24,6 +24,7 @@ from watersmeet.adapt.policies.ring.smoothing import RingView, level_rows, smoot
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import OperatorName
+from watersmeet.model.origin import Forced
 from watersmeet.model.placement import Placement
 from watersmeet.model.slices import BY_TIME
 from watersmeet.model.slot_figures import SlotFigures
@@ -213,8 +214,8 @@ def test_a_longer_ring_that_is_of_no_use_is_made_as_short_as_it_was() -> None:
     had, decided = follow([0.75] * 40, lambda slots, load: load)
     assert had[-1] == 2
     assert len(changes(decided)) == 2
-    reviews = [entry for entry in decided if isinstance(entry, ReviewRing)]
-    assert reviews[0].reason.endswith("a longer ring is of no use")
+    (back,) = [entry for entry in decided if isinstance(entry, ResizeRing) and entry.review is not None]
+    assert back.review is not None and back.review.reason.endswith("a longer ring is of no use")
 
 
 def test_passive_gets_there_step_by_step() -> None:
@@ -315,7 +316,10 @@ def test_a_longer_ring_goes_before_more_slots() -> None:
     longer, more = ResizeRing(2, 4, (), 1, "", {"seconds": 1.0}), Rescale(4, 6, 1, "", {"seconds": 1.0})
     assert settle([more, longer]) == [longer]
     assert settle([more, replace(longer, slots=1)]) == [more]
-    assert settle([replace(more, figures={}), longer]) == [replace(more, figures={})], "what is forced"
+    forced = replace(more, origin=Forced())
+    assert settle([forced, longer]) == [forced]
+    back = Rescale(6, 4, 1, "", {"seconds": 1.0}, ReviewRescale("", {}, no_use=True))
+    assert settle([back, longer]) == settle([longer, back]) == [back], "it would never be proposed again"
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

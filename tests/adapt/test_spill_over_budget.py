@@ -13,6 +13,7 @@ from watersmeet.adapt.decisions import CannotSpill, SpillGroups
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
 from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.state.manifest import Learned
 
 
 @pytest.mark.parametrize("moment", [Moment.BEFORE_BATCH, Moment.AFTER_BATCH])
@@ -68,10 +69,9 @@ def test_a_routed_join_that_outgrows_the_budget_is_told_once() -> None:
     (decision,) = asked.propose(SpillOverBudget.of(memory))
     assert isinstance(decision, CannotSpill)
     assert "J1 cannot be spilled" in decision.reason
-    told = replace(manifest, decisions=({"decision": "CannotSpill"},))
-    assert replace(asked, manifest=told).propose(SpillOverBudget.of(memory)) == []
-    news = replace(manifest, decisions=({"decision": "CannotSpill"}, {"decision": "SpillGroups"}))
-    assert replace(asked, manifest=news).propose(SpillOverBudget.of(memory)) == [decision]
+    for told, again in ((True, []), (False, [decision])):
+        learned = Learned(cannot_spill=told)
+        assert replace(asked, learned=learned).propose(SpillOverBudget.of(memory)) == again
 
 
 @pytest.mark.parametrize(

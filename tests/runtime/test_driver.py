@@ -16,6 +16,7 @@ from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillG
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.errors import StateConflictError
 from watersmeet.model.ids import Label
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.context import BatchContext
@@ -268,6 +269,7 @@ def test_the_fullest_slot_is_noted_where_slots_have_a_limit(tmp_path: Path, limi
 class NoteMoments:
     """Notes when it is asked, and says something once."""
 
+    origin: Origin = ByPolicy("note-moments")
     moments = frozenset(Moment)
     needs: frozenset[Signal] = frozenset()
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from watersmeet.errors import InternalError
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.ids import DeliveryId, Generation, OperatorName, Partitioning, SegmentId, StateName
+from watersmeet.model.origin import Forced
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import union_ranges
 from watersmeet.model.segments import Segment
@@ -39,6 +40,7 @@ from watersmeet.state.manifest import (
 from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, Table
+from watersmeet.state.taken import Taken
 from watersmeet.state.updates import (
     UPDATES,
     AddSegment,
@@ -149,6 +151,7 @@ EXAMPLES: tuple[Update, ...] = (
     GatherDeliveries((DeliveryId(0),), ("r",), ("l",), {"r": (1, 2)}, DeliveryId(5)),
     MarkDelivered((DeliveryId(0), DeliveryId(3))),
     RecordDecision({"decision": "SpillGroups", "groups": [[J1, 3]], "reason": "memory"}),
+    RecordDecision({"decision": "CutGroup"}, Taken("cut", 3, Forced(), J1, ((3, 4),))),
     Learn(Learned(0.25, {J1: 0.5}, (J1, 7.0))),
     Learn(Learned(roads={"seeded": (0.5, 2.0)}, recent={"state_bytes": (1.0, 2.0)}, search_seconds=0.1)),
     PassBoundary(StateName("A@group#1"), 5_000_000),
@@ -258,15 +261,15 @@ def test_old_decisions_go() -> None:
     assert decisions[0]["version"] == 1
 
 
-def test_what_was_forced_before_the_batch_to_come_stays() -> None:
-    """By that it is known, and not forced again."""
-    forced = RecordDecision({"before_batch": 0, "reason": "forced: group 3"})
-    asked = RecordDecision({"before_batch": 0, "reason": "somebody asked for it"})
+def test_what_was_done_before_the_batch_to_come_is_known_until_that_is_committed() -> None:
+    """However many decisions have followed: by that it is not done again."""
+    taken = Taken("cut", 0, Forced(), J1, ((3, 4),))
     others = [RecordDecision({"number": number}) for number in range(DECISIONS_KEPT)]
-    before = apply_all([forced, asked, *others], EMPTY)
-    assert [entry.get("reason") for entry in before.decisions] == ["forced: group 3", *[None] * DECISIONS_KEPT]
+    before = apply_all([RecordDecision({"reason": "a cut"}, taken), *others], EMPTY)
+    assert (before.taken, len(before.decisions)) == ((taken,), DECISIONS_KEPT)
+    assert Manifest.from_json(json.loads(json.dumps(before.to_json()))).taken == (taken,)
     after = replace(before, batch=BatchRecord(0, 1, 0, 0))
-    assert len(apply_all([others[0]], after).decisions) == DECISIONS_KEPT
+    assert apply_all([others[0]], after).taken == ()
 
 
 def test_what_is_no_update() -> None:

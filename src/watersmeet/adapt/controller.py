@@ -6,6 +6,8 @@ work to the tasks.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.effects import Effects, effects_of, place_first, settle
 from watersmeet.adapt.in_force import policies_for
@@ -70,7 +72,8 @@ class Controller:
         decisions: list[Decision] = []
         for policy in self.policies:
             if moment in policy.moments:
-                decisions += policy.propose(Outlook(facts, policy.needs))
+                proposed = policy.propose(Outlook(facts, policy.needs))
+                decisions += (replace(decision, origin=policy.origin) for decision in proposed)
         known = self.plan, manifest, self.ledgers, learned
         settled = settle(decisions)
         return place_first(settled, *known) or effects_of(settled, *known)

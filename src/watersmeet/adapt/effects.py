@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,17 +42,20 @@ from watersmeet.adapt.decisions import (
 from watersmeet.adapt.policies.ring.length import RING_SERIES
 from watersmeet.adapt.policies.scale.seconds import SERIES
 from watersmeet.model.ids import LIVE, GroupKey, OperatorName, Partitioning
+from watersmeet.model.origin import Forced
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import GroupRange, intersect_ranges, subtract_ranges, union_ranges
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.state.ledger import Ledgers, as_ranges
 from watersmeet.state.manifest import Learned, Manifest
 from watersmeet.state.segment_table import next_generation
+from watersmeet.state.taken import CUT, Taken
 from watersmeet.state.updates import CloseGroups, CoolGroups, Learn, RecordDecision, SetLibrary, SetPlacement, Update
 
 IN_VAIN = "in_vain"
-_PLACES = (MoveGroups, SpreadGroup, DrawTogether, ResizeRing)
-_PLACING = (*_PLACES, ReviewMoves, Rescale, ReviewRescale, ReviewRing)
+_PLACES = (Rescale, ResizeRing, MoveGroups, SpreadGroup, DrawTogether)
+_REVIEWS = (ReviewMoves, ReviewRescale, ReviewRing, ReviewPlan)
+_PLACING = (*_PLACES, ReviewMoves, ReviewRescale, ReviewRing)
 
 
 @dataclass(frozen=True)
@@ -72,47 +75,45 @@ class Effects:
 
 
 def settle(decisions: Iterable[Decision]) -> list[Decision]:
-    """The decisions of all policies without what does not go together: the one place for conflicts.
+    """The decisions of all policies without those that do not go together: the one place for conflicts.
 
-    A group is merged once, whoever asked first. One that is merged with its live generation needs no spill, which would
-    close the same rows, and has no generations left that could be merged apart. Parts that have cooled are not united
-    where anything is closed, which would take them along.
+    Decisions of people go before those of policies. A policy whose decision is left out is asked again.
 
-    Where groups are cut, that is all: it gives other numbers to groups and other names to parts, and whoever wanted
-    something of these is asked again. A group is cut once, whichever operator on its partitioning it was named by.
-    After cuts, and before all else, comes a change of the plan, the first that was asked for. Of several numbers of
-    slots the first holds; groups are moved and spread among those. Where groups are spilled, or slots come and go, a
-    policy does not move or spread any: it goes by what there was before, and is asked again. `place_first` has all
-    others asked again, too, where groups come to other slots. A ring that is to use more of the slots that there are
-    goes before more slots, which a policy has no reason for until that has been tried.
+    - A group is cut once, whichever operator on its partitioning it was named by. Nothing else goes with cuts: they
+      give other numbers to groups and other names to parts, and everybody is asked again.
+    - One change of the plan goes with the reviews and the look that were due, and with decisions that undo others.
+    - Reviews are never left out: a change that follows would close the trial that they are about. A decision that
+      undoes another carries its review, and is left out for a decision of the same kind by people alone.
+    - A group is merged once, whoever asked first. One that is merged with its live generation needs no spill, which
+      would close the same rows, and has no generations left that could be merged apart.
+    - Parts that have cooled are not united where anything is closed, which would take them along.
+    - Of groups and slots see `_settle_places`.
     """
-    decisions = list(decisions)
-    if any(isinstance(decision, ResizeRing) and decision.slots > decision.from_slots for decision in decisions):
-        decisions = [decision for decision in decisions if not (isinstance(decision, Rescale) and decision.figures)]
+    decisions = sorted(decisions, key=lambda decision: decision.by_policy)  # stable
     if cuts := {(cut.partitioning, cut.group): cut for cut in reversed(decisions) if isinstance(cut, CutGroup)}:
         return [cuts[key] for key in sorted(cuts, reverse=True)]
-    if changes := [decision for decision in decisions if isinstance(decision, ChangePlan)]:
-        return [changes[0]]
+    changes = [decision for decision in decisions if isinstance(decision, ChangePlan)]
+    if changes:
+        decisions = [d for d in decisions if isinstance(d, (*_REVIEWS, LookAtPlan, ChangePlan)) or _undoes(d)]
     merged: dict[GroupKey, MergeGroup] = {}
-    others: list[Decision] = []
-    # What came of the last number of slots is told before there is another.
-    others += [decision for decision in decisions if isinstance(decision, ReviewRescale)]
-    others += [decision for decision in decisions if isinstance(decision, Rescale)][:1]
     for decision in decisions:
         if isinstance(decision, MergeGroup):
             merged.setdefault((decision.operator, decision.group), decision)
-        elif isinstance(decision, (Rescale, ReviewRescale)):
-            continue
-        else:
-            others.append(decision)
     whole = {key for key, decision in merged.items() if decision.with_live}
-    rescaled = any(isinstance(decision, Rescale) for decision in others)
-    closing = bool(whole) or any(isinstance(decision, (SpillGroups, CloseLive)) for decision in others)
+    closing = bool(whole) or any(isinstance(decision, (SpillGroups, CloseLive)) for decision in decisions)
     taken: defaultdict[OperatorName, tuple[GroupRange, ...]] = defaultdict(tuple)
     for operator, group in merged:
         taken[operator] = union_ranges((*taken[operator], (group, group + 1)))
-    result: list[Decision] = []
-    for decision in others:
+    places = _settle_places([decision for decision in decisions if isinstance(decision, _PLACES)], closing)
+    left_out = [d.review for d in changes[1:] if d.review is not None and d.review != changes[0].review]
+    notes = [note for note in places if isinstance(note, CannotForce)]
+    result: list[Decision] = [decision for decision in decisions if isinstance(decision, _REVIEWS)]
+    result += [*left_out, *(decision for decision in places if decision not in notes)]
+    for decision in decisions:
+        if isinstance(decision, (*_REVIEWS, *_PLACES, MergeGroup)):
+            continue
+        if isinstance(decision, ChangePlan) and decision is not changes[0]:
+            continue
         if isinstance(decision, SpillGroups):
             decision = replace(decision, groups=tuple(key for key in decision.groups if key not in whole))
             if not decision.groups:
@@ -123,12 +124,47 @@ def settle(decisions: Iterable[Decision]) -> list[Decision]:
             if not within:
                 continue
             decision = replace(decision, within=within)
-        if isinstance(decision, _PLACES) and decision.figures and (closing or rescaled):
-            continue
         if isinstance(decision, UniteParts) and closing and decision.generation == LIVE:
             continue
         result.append(decision)
-    return [*result, *merged.values()]
+    return [*result, *notes, *merged.values()]
+
+
+def _settle_places(decisions: Sequence[Decision], closing: bool) -> list[Decision]:
+    """Those of these decisions about slots and owners that go together, and the reviews of those that do not.
+
+    Of several numbers of slots, or lengths of a ring, the first holds; groups are moved and spread among those. Where
+    people place groups, or a decision is undone, no policy places others, since it went by what there was before. It
+    moves and spreads none beside another number of slots either, nor where generations are closed. A ring that is to
+    use more of the slots that there are goes before more slots, which a policy has no reason for until that was tried.
+    """
+    first = [decision for decision in decisions if not decision.by_policy or _undoes(decision)]
+    plain = [] if first else list(decisions)
+    if any(isinstance(decision, ResizeRing) and decision.slots > decision.from_slots for decision in plain):
+        plain = [decision for decision in plain if not isinstance(decision, Rescale)]
+    slots = [decision for decision in (*first, *plain) if isinstance(decision, Rescale)]
+    if slots or closing:
+        plain = []
+    rest = [decision for decision in (*first, *plain) if not isinstance(decision, Rescale)]
+    rings = [decision for decision in rest if isinstance(decision, ResizeRing)]
+    others = [decision for decision in rest if not isinstance(decision, ResizeRing)]
+    left_out = [*_left_out(slots), *_left_out(rings)]
+    return [*left_out, *slots[:1], *rings[:1], *others]
+
+
+def _left_out(decisions: Sequence[Rescale | ResizeRing]) -> Iterator[Decision]:
+    """What is said of those of one kind, of which the first holds, in the place of the others."""
+    for decision in decisions[1:]:
+        if isinstance(decision.origin, Forced) and decision.slots != decisions[0].slots:
+            what = "slots" if isinstance(decision, Rescale) else "slots for the ring"
+            yield CannotForce(decision.before_batch, f"another number was asked for first: {decision.slots} {what}")
+        elif decision.review is not None:
+            yield decision.review
+
+
+def _undoes(decision: Decision) -> bool:
+    """Whether it undoes what did not pay, and would not be proposed again."""
+    return isinstance(decision, (Rescale, ResizeRing)) and decision.review is not None
 
 
 def place_first(
@@ -155,7 +191,8 @@ def effects_of(
     cuts: list[CutGroup] = []
     change: ChangePlan | None = None
     cooled: list[Update] = []
-    placement = manifest.placement
+    placement, known = manifest.placement, learned
+    decisions = [part for decision in decisions for part in _parts(decision)]
     for decision in decisions:
         match decision:
             case MergeGroup(operator, group) if not plan.has_group(operator, group):
@@ -172,11 +209,12 @@ def effects_of(
                 learned = replace(learned, ring=_reviewed(figures, decision.no_use))
             case MoveGroups(moves, batch):
                 placement = move(moves, plan, placement)
-                learned = replace(learned, moved={"batch": batch, **in_vain(learned), **decision.figures})
+                moved = {"batch": batch, **in_vain(learned), **decision.figures}
+                learned = replace(learned, moved=moved, placed_before=batch)
             case SpreadGroup() | DrawTogether():
                 placement = spread(decision, plan, placement)
                 moved = {"batch": decision.before_batch, **in_vain(learned), **decision.figures}
-                learned = replace(learned, moved=moved)
+                learned = replace(learned, moved=moved, placed_before=decision.before_batch)
             case ReviewMoves(figures=figures):
                 vain = {name: value for name, value in figures.items() if name == IN_VAIN and value}
                 learned = replace(learned, moved={**(_kept_of_move(learned) or {}), **vain} or None)
@@ -184,11 +222,15 @@ def effects_of(
                 learned = replace(learned, pushed_bytes=bytes)
             case CutGroup():
                 cuts.append(decision)
+                learned = replace(learned, placed_before=decision.before_batch)
             case ChangePlan():
                 change = decision
             case SpillAggregates():
                 cooled += cool_aggregates(plan, manifest)
-            case SpillGroups(groups) | CloseLive(groups):
+            case SpillGroups(groups):
+                closing += groups
+                learned = replace(learned, cannot_spill=False)
+            case CloseLive(groups):
                 closing += groups
             case MergeGroup(operator, group):
                 merges.append((operator, group))
@@ -207,36 +249,55 @@ def effects_of(
                 seconds = learned.search_seconds if decision.search_seconds is None else decision.search_seconds
                 review = None if reviewed else learned.review
                 learned = replace(learned, look=look, review=review, search_seconds=seconds)
-            case CannotSpill() | CannotForce() | MigrationAbandoned() | ReviewPlan():
+            case CannotSpill():
+                learned = replace(learned, cannot_spill=True)
+            case CannotForce() | MigrationAbandoned() | ReviewPlan():
                 pass
     updates: list[Update] = list(close(closing, plan, manifest, ledgers))
     closed = bool(updates)
     updates += cooled
     if placement != manifest.placement:
         updates.append(SetPlacement(placement))
-    shown = [
-        to_json(decision)
+    recorded = [
+        RecordDecision(to_json(decision), _taken(decision))
         for decision in decisions
         if isinstance(decision, SHOWN)
         and (closed or not isinstance(decision, SpillGroups))
         and (cooled or not isinstance(decision, SpillAggregates))
     ]
-    updates += [RecordDecision(entry) for entry in shown]
-    taught = (ExpectResults, CountPushed, *_PLACING)
-    if any(isinstance(decision, taught) for decision in decisions):
+    updates += recorded
+    if learned != known and not all(isinstance(decision, LookAtPlan) for decision in decisions):
         updates.append(Learn(learned))
     updates += [SetLibrary(d.library) for d in decisions if isinstance(d, LookAtPlan) and d.library is not None]
     work = Work(tuple(merges), tuple(unites), tuple(partial_merges))
     looked = any(isinstance(decision, LookAtPlan) for decision in decisions)
     told = learned if looked else None
-    return Effects(tuple(updates), tuple(cuts), change=change, work=work, shown=tuple(shown), learned=told)
+    shown = tuple(dict(update.decision) for update in recorded)
+    return Effects(tuple(updates), tuple(cuts), change=change, work=work, shown=shown, learned=told)
+
+
+def _parts(decision: Decision) -> Iterator[Decision]:
+    """A decision after the review that it follows from."""
+    review = getattr(decision, "review", None)
+    if review is not None:
+        yield replace(review, origin=decision.origin)
+    yield decision
+
+
+def _taken(decision: Decision) -> Taken | None:
+    """What is not to be done again before the same batch."""
+    if not isinstance(decision, CutGroup):
+        return None
+    groups = ((decision.group, decision.group + 1),)
+    return Taken(CUT, decision.before_batch, decision.origin, decision.operator, groups)
 
 
 def _rescaled(learned: Learned, decision: Rescale) -> Learned:
     """With what is expected of other slots."""
     kept = of_other_slots(learned)
     told = {"batch": decision.before_batch, "from_slots": decision.from_slots, "slots": decision.slots}
-    return replace(kept, scaled={**(kept.scaled or {}), **told, **decision.figures})
+    scaled = {**(kept.scaled or {}), **told, **decision.figures}
+    return replace(kept, scaled=scaled, placed_before=decision.before_batch)
 
 
 def of_other_slots(learned: Learned) -> Learned:
@@ -258,7 +319,8 @@ def _resized(learned: Learned, decision: ResizeRing) -> Learned:
     kept = of_other_slots(learned)
     told = {"batch": decision.before_batch, "from_slots": decision.from_slots, "slots": decision.slots}
     ring = {**(kept.ring or {}), **told, **decision.figures}
-    return replace(kept, ring=ring, moved={**(kept.moved or {}), "batch": decision.before_batch})
+    moved = {**(kept.moved or {}), "batch": decision.before_batch}
+    return replace(kept, ring=ring, moved=moved, placed_before=decision.before_batch)
 
 
 def in_vain(learned: Learned) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from watersmeet.state.by_slot import cold_bytes_by_slot, grouped_bytes_by_slot
 from watersmeet.state.expiry import Watermarks, horizon_us
 from watersmeet.state.ledger import Ledger, Ledgers
 from watersmeet.state.manifest import Learned, Manifest, Track
+from watersmeet.state.taken import Taken
 
 
 class Moment(Enum):
@@ -172,8 +173,9 @@ class Outlook:
         return False
 
     @property
-    def decisions(self) -> tuple[Mapping[str, Any], ...]:
-        return self.facts.manifest.decisions
+    def taken(self) -> tuple[Taken, ...]:
+        """What was done, or tried, before the batch to come."""
+        return self.facts.manifest.taken
 
     @property
     def placement(self) -> Placement:

@@ -12,9 +12,11 @@ from typing import ClassVar, Protocol
 
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.model.origin import Origin
 
 
 class Policy(Protocol):
+    origin: ClassVar[Origin]  # that its decisions have
     moments: ClassVar[frozenset[Moment]]
     needs: ClassVar[frozenset[Signal]]  # the controller fetches, the policy does not
 

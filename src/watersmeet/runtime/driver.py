@@ -30,6 +30,7 @@ from watersmeet.adapt.policies.ring.length import ring_signals
 from watersmeet.adapt.policies.scale.seconds import signals as load_signals
 from watersmeet.errors import ResourceError
 from watersmeet.model.ids import DeliveryId
+from watersmeet.model.origin import ByHand, BySettings, origin_to_json
 from watersmeet.model.placement import check_slots
 from watersmeet.model.routing import Groups
 from watersmeet.model.stretches import Stretch
@@ -319,7 +320,7 @@ class Driver(Generic[SourceT]):
         """Change the plan, of these groups or of all, or set out for it; the decision."""
         with self.turn:
             self.deliver_pending()
-            change = ChangePlan(plan, by, self.manifest.last_batch + 1, reason, within=groups)
+            change = ChangePlan(plan, by, self.manifest.last_batch + 1, reason, within=groups, origin=ByHand())
             self._migrator.check(change)
             return self._migrator.begin(change)
 
@@ -328,7 +329,7 @@ class Driver(Generic[SourceT]):
         with self.turn:
             before = self.manifest.placement
             check_slots(slots, before.groups)
-            decision = Rescale(before.slots, slots, self.manifest.last_batch + 1, reason)
+            decision = Rescale(before.slots, slots, self.manifest.last_batch + 1, reason, origin=ByHand())
             if slots != before.slots:
                 self.checkpoint.check_held()
                 self.force([decision])
@@ -340,7 +341,8 @@ class Driver(Generic[SourceT]):
         with self.turn:
             if self._asked is not None:
                 asked, self._asked = self._asked, None
-                change = ChangePlan(asked.plan, MovingState.name, self.manifest.last_batch + 1, asked.reason)
+                before, origin = self.manifest.last_batch + 1, BySettings()
+                change = ChangePlan(asked.plan, MovingState.name, before, asked.reason, origin=origin)
                 self._migrator.begin(change, asked.setting, asked.query)
                 if self.manifest.query.digest != identify(asked.query).digest:
                     raise ResourceError(
@@ -358,7 +360,7 @@ class Driver(Generic[SourceT]):
         if self._migrator.under_way:
             self._migrator.abandon("the number of groups is changed")
         if len(self.manifest.shapes) > 1:
-            self._migrator.unite("the number of groups is changed")
+            self._migrator.unite("the number of groups is changed", BySettings())
         self.drain(ended=False)
         faults.reach("before-regroup")
         segments = self.checkpoint.segments
@@ -373,6 +375,7 @@ class Driver(Generic[SourceT]):
             "files": len(update.segments),
             "files_written": len(written),
             "reason": "the settings say so",
+            "origin": origin_to_json(BySettings()),
         }
         self.commit([update, RecordDecision(told)])
         faults.reach("after-regroup")

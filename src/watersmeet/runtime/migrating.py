@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from watersmeet import faults
-from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, to_json
+from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, record_change, to_json
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.migrate import check_road, find_road
 from watersmeet.adapt.policies.migrate.balancing import choose_balance
@@ -33,6 +33,7 @@ from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.road import FULL, Advance, Road, Standing, TakeOver, Wait
 from watersmeet.errors import InternalError, JobError, ResourceError, RingError
 from watersmeet.model.ids import LIVE, StateName
+from watersmeet.model.origin import Origin, origin_from_json
 from watersmeet.model.routing import Groups, count_groups, groups_text
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.optimize.allocate import SPREAD, allocate, load_factors
@@ -53,7 +54,6 @@ from watersmeet.state.manifest import ANSWERS, WARMS_UP, Manifest, Track, Warmin
 from watersmeet.state.shapes import plan_of, shapes_of, shared_out, with_shape
 from watersmeet.state.updates import (
     AddSegment,
-    RecordDecision,
     ReleaseGroups,
     SetPlacement,
     SetTracks,
@@ -191,7 +191,7 @@ class Migrator:
                 return self._record(self._abandoned(change, error.primary))
             within = None if count_groups(within) == self._groups_of(plan) else within
         elif len(shapes) > 1 and common_key([*(shape.plan for shape in shapes), plan]) is None:
-            self.unite(f"{change.reason}: {plan.tree} has other groups")
+            self.unite(f"{change.reason}: {plan.tree} has other groups", change.origin)
         self._head_for(plan, within)
         asked = self._manifest.answering.asked if asked is None else asked
         return self._set_out(Track(spec, why, asked=asked, within=within), change, self._road(change, within))
@@ -211,13 +211,14 @@ class Migrator:
         if isinstance(road.next(self._standing(track)), TakeOver):
             return self._tried(self._take_over, track)
         begun = {**told, "decision": BeginMigration.__name__}
-        driver.commit([SetTracks((*self._manifest.shapes, track)), RecordDecision(begun)])
+        driver.commit([SetTracks((*self._manifest.shapes, track)), record_change(begun)])
         return driver.tell_decision()
 
-    def unite(self, reason: str) -> None:
+    def unite(self, reason: str, origin: Origin) -> None:
         """Have all groups run one shape, the first of those that there are, before the next batch."""
         first, query = self._manifest.answering, self._driver.plan.query
-        change = ChangePlan(str(first.spec.tree), MovingState.name, self._manifest.last_batch + 1, reason)
+        before = self._manifest.last_batch + 1
+        change = ChangePlan(str(first.spec.tree), MovingState.name, before, reason, origin=origin)
         self._head_for(lay_out_spec(query, first.spec), None)
         self._set_out(replace(first, within=None), change, MovingState())
         if len(self._manifest.shapes) > 1:
@@ -286,14 +287,20 @@ class Migrator:
             for state in part.matching.made
             for segment in self._held(state, part)
         ]
-        return self._record(self._abandoned(_change_of(track), why), SetTracks(self._manifest.shapes), *dropped)
+        return self._record(
+            self._abandoned(_change_of(track), why, _warming(track).change["asked"]),
+            SetTracks(self._manifest.shapes),
+            *dropped,
+        )
 
-    def _abandoned(self, change: ChangePlan, why: str) -> dict[str, Any]:
-        reason = f"{change.reason}: {why}"
-        return to_json(MigrationAbandoned(change.plan, change.by, change.before_batch, reason, change.within))
+    def _abandoned(self, change: ChangePlan, why: str, asked: str | None = None) -> dict[str, Any]:
+        """The decision, of a plan that was asked for by this name."""
+        reason, name = f"{change.reason}: {why}", asked or change.plan
+        batch, origin = change.before_batch, change.origin
+        return to_json(MigrationAbandoned(change.plan, change.by, batch, reason, change.within, name, origin=origin))
 
     def _record(self, decision: Mapping[str, Any], *updates: Update) -> Decided:
-        self._driver.commit([*updates, RecordDecision(decision)])
+        self._driver.commit([*updates, record_change(decision)])
         return self._driver.tell_decision()
 
     def _tried(self, take: Any, track: Track, *arguments: Any) -> Decided:
@@ -308,7 +315,7 @@ class Migrator:
             self._driver.checkpoint.drop_attempt()
             if self.under_way:
                 return self.abandon(error.primary)
-            return self._record(self._abandoned(_change_of(track), error.primary))
+            return self._record(self._abandoned(_change_of(track), error.primary, _warming(track).change["asked"]))
 
     @property
     def _heading(self) -> Target:
@@ -353,7 +360,7 @@ class Migrator:
             return self._manifest.decisions[-1]  # something that was decided on the way has put an end to it
         if self._manifest.placement.cuts != placement.cuts:
             if track.within is not None:
-                return self._record(self._abandoned(_change_of(track), "groups are cut"))
+                return self._record(self._abandoned(_change_of(track), "groups are cut", seen.change["asked"]))
             self._head_for(self._heading.plan, None)  # shapes that groups had are of other numbers now
         if driver.controller.owes(self._manifest, track.within):
             raise InternalError("results are owed after all of them were to be emitted")
@@ -385,7 +392,7 @@ class Migrator:
         if plan.query is not former.query:
             driver.deliver_pending(at_end=True)  # results of the two have other columns, and are not gathered
         faults.reach("before-switch")
-        driver.commit([*_changed(added, tasks), switch, *self._placed(former, plan), RecordDecision(told)])
+        driver.commit([*_changed(added, tasks), switch, *self._placed(former, plan), record_change(told)])
         faults.reach("after-switch")
         self._drop_scratch(tasks)
         self._target = None
@@ -519,6 +526,7 @@ def _change_of(track: Track) -> ChangePlan:
         told["before_batch"],
         told["reason"],
         within=None if within is None else ranges_from_json(within),
+        origin=origin_from_json(told["origin"]),
     )
 
 

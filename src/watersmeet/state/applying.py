@@ -6,7 +6,7 @@ with the updates and with the buckets of segments that they touch, not with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import singledispatch
 from typing import Any
@@ -20,6 +20,7 @@ from watersmeet.model.smoothing import find_smoothing
 from watersmeet.state.epochs import CLAIMS_KEPT
 from watersmeet.state.manifest import BatchRecord, Delivery, Manifest, StreamProgress, Withdrawal
 from watersmeet.state.segment_table import SegmentDraft, SegmentTable
+from watersmeet.state.taken import still_to_come
 from watersmeet.state.updates import (
     AddSegment,
     AdvanceStream,
@@ -52,7 +53,6 @@ from watersmeet.state.updates import (
 )
 
 DECISIONS_KEPT = 200
-FORCED = "forced"  # what the reason of a decision begins with that a user has asked for before a batch
 
 
 class Draft:
@@ -89,17 +89,8 @@ class Draft:
             undelivered=self.undelivered,
             **self._changed,
         )
-        return replace(manifest, decisions=_kept(self.decisions, manifest.last_batch))
-
-
-def _kept(decisions: Sequence[Mapping[str, Any]], last_batch: int) -> tuple[Mapping[str, Any], ...]:
-    """The last ones, and what was forced before the batch to come: it is forced once, and by these that is known."""
-    earlier = (
-        entry
-        for entry in decisions[:-DECISIONS_KEPT]
-        if entry.get("before_batch", -1) > last_batch and entry["reason"].startswith(FORCED)
-    )
-    return (*earlier, *decisions[-DECISIONS_KEPT:])
+        taken = still_to_come(manifest.taken, manifest.last_batch)
+        return replace(manifest, decisions=tuple(self.decisions[-DECISIONS_KEPT:]), taken=taken)
 
 
 def apply_all(updates: Iterable[Update], manifest: Manifest) -> Manifest:
@@ -325,6 +316,8 @@ def _(update: ObserveGroups, draft: Draft) -> None:
 @apply.register
 def _(update: RecordDecision, draft: Draft) -> None:
     draft.decisions.append({**update.decision, "version": draft.version})
+    if update.taken is not None:
+        draft.set(taken=(*draft.get("taken"), update.taken))
 
 
 @apply.register

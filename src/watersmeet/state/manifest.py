@@ -24,6 +24,7 @@ from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.epochs import NOBODY, Holder
 from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
+from watersmeet.state.taken import Taken
 
 FORMAT = 6
 ANSWERS = "answers"  # the role of tracks whose results are emitted
@@ -256,6 +257,8 @@ class Learned:
     scaled: Mapping[str, Any] | None = None  # the last change of slots, what was expected, and how many are of no use
     ring: Mapping[str, Any] | None = None  # the last change of how long a ring is, as of slots
     by_slot: tuple[Measured, ...] = ()  # what each slot has measured of its own rows, where plans are chosen by it
+    placed_before: int | None = None  # the batch before which slots came or went, or groups were cut, moved or spread
+    cannot_spill: bool = False  # nothing could be spilled the last time, and users were told so
 
     def to_json(self) -> dict[str, Any]:
         told = {**_flat(self), "slots": slots_to_json(self.slots)}
@@ -320,7 +323,8 @@ class Manifest:
     rows_in: int = 0
     rows_out: int = 0
     rows_late: int = 0
-    decisions: tuple[Mapping[str, Any], ...] = ()
+    decisions: tuple[Mapping[str, Any], ...] = ()  # for people; no code goes by them
+    taken: tuple[Taken, ...] = ()  # before the batches to come
     measured: Measured = field(default_factory=Measured)
     figures: Mapping[OperatorName, GroupFigures] = field(default_factory=dict)
     learned: Learned = field(default_factory=Learned)
@@ -410,6 +414,7 @@ class Manifest:
             "rows_late": self.rows_late,
             "rows_ahead": self.rows_ahead,
             "decisions": list(self.decisions),
+            "taken": [entry.to_json() for entry in self.taken],
             "measured": self.measured.to_json(),
             "figures": {operator: figures.to_json() for operator, figures in self.figures.items()},
             "learned": self.learned.to_json(),
@@ -442,6 +447,7 @@ class Manifest:
             rows_out=data["rows_out"],
             rows_late=data["rows_late"],
             decisions=tuple(data["decisions"]),
+            taken=tuple(map(Taken.from_json, data.get("taken", ()))),
             measured=Measured.from_json(data["measured"]),
             figures={operator: GroupFigures.from_json(entry) for operator, entry in data["figures"].items()},
             learned=Learned.from_json(data["learned"]),

@@ -30,6 +30,7 @@ from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import Holder
 from watersmeet.state.manifest import BatchRecord, GateProgress, Learned, Manifest, QueryIdentity, Track
 from watersmeet.state.retention import Retention
+from watersmeet.state.taken import Taken
 
 
 @dataclass(frozen=True)
@@ -329,13 +330,18 @@ class MarkDelivered:
 
 @dataclass(frozen=True)
 class RecordDecision:
-    """Something that was decided, and why; the last `DECISIONS_KEPT` are kept in the manifest."""
+    """Something that was decided, and why; the last `DECISIONS_KEPT` are kept in the manifest.
+
+    `taken`: what must not be done a second time, of a decision that is looked for again.
+    """
 
     decision: Mapping[str, Any]
+    taken: Taken | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> RecordDecision:
-        return cls(data["decision"])
+        taken = data.get("taken")
+        return cls(data["decision"], None if taken is None else Taken.from_json(taken))
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,26 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from watersmeet.model.ids import Generation, GroupKey, OperatorName, Partitioning, SegmentId, StateName
+from watersmeet.model.origin import ByPolicy, Origin, origin_from_json, origin_to_json
 from watersmeet.model.routing import GroupRange, Groups
+from watersmeet.model.segments import ranges_from_json
+from watersmeet.state.taken import PLAN, Taken
+from watersmeet.state.updates import RecordDecision
 
 
 @dataclass(frozen=True)
-class SpillGroups:
+class Decision:
+    """The controller says which policy an `origin` is; whoever decides without one says it at once."""
+
+    origin: Origin = field(default=ByPolicy(), kw_only=True)
+
+    @property
+    def by_policy(self) -> bool:
+        return isinstance(self.origin, ByPolicy)
+
+
+@dataclass(frozen=True)
+class SpillGroups(Decision):
     """Close the live generations of these groups and make them cold, the first one first. May be none."""
 
     groups: tuple[GroupKey, ...]
@@ -22,7 +37,7 @@ class SpillGroups:
 
 
 @dataclass(frozen=True)
-class SpillAggregates:
+class SpillAggregates(Decision):
     """Make all that a group-by keeps cold: so many bytes, which are read at boundaries and owe nothing."""
 
     bytes: int
@@ -30,7 +45,7 @@ class SpillAggregates:
 
 
 @dataclass(frozen=True)
-class CutGroup:
+class CutGroup(Decision):
     """Cut a group in two, the second of which begins at this hash: of this operator, and of all on its partitioning."""
 
     operator: OperatorName
@@ -45,7 +60,7 @@ Move = tuple[OperatorName | Partitioning, int, int]  # a group of an operator or
 
 
 @dataclass(frozen=True)
-class MoveGroups:
+class MoveGroups(Decision):
     """Have other slots own these groups: of these operators, and of all on their partitionings. No row is moved."""
 
     moves: tuple[Move, ...]
@@ -55,14 +70,14 @@ class MoveGroups:
 
 
 @dataclass(frozen=True)
-class CountPushed:
+class CountPushed(Decision):
     """So much of what is cold a slot was made to spill for others, with what is decided along with this."""
 
     bytes: int
 
 
 @dataclass(frozen=True)
-class SpreadGroup:
+class SpreadGroup(Decision):
     """Have several slots work on a group: deal out the rows of the inputs that have `alias`, and copy all others'."""
 
     operator: OperatorName
@@ -75,7 +90,7 @@ class SpreadGroup:
 
 
 @dataclass(frozen=True)
-class DrawTogether:
+class DrawTogether(Decision):
     """Leave a group that was spread to its owner."""
 
     operator: OperatorName
@@ -86,7 +101,7 @@ class DrawTogether:
 
 
 @dataclass(frozen=True)
-class ReviewMoves:
+class ReviewMoves(Decision):
     """How moves of groups, or a spread of one, turned out."""
 
     reason: str
@@ -94,7 +109,7 @@ class ReviewMoves:
 
 
 @dataclass(frozen=True)
-class Rescale:
+class Rescale(Decision):
     """Have so many slots from now on. No row is moved."""
 
     from_slots: int
@@ -102,10 +117,11 @@ class Rescale:
     before_batch: int
     reason: str
     figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by, and what is expected of it
+    review: ReviewRescale | None = None  # that it is the consequence of: the last number of slots did not pay
 
 
 @dataclass(frozen=True)
-class ReviewRescale:
+class ReviewRescale(Decision):
     """How another number of slots turned out; whether these were of no use."""
 
     reason: str
@@ -114,7 +130,7 @@ class ReviewRescale:
 
 
 @dataclass(frozen=True)
-class ResizeRing:
+class ResizeRing(Decision):
     """Have slices of time lie over so many slots, the first ones; these groups go at once. No row is moved."""
 
     from_slots: int
@@ -123,10 +139,11 @@ class ResizeRing:
     before_batch: int
     reason: str
     figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by, and what is expected of it
+    review: ReviewRing | None = None  # that it is the consequence of: the last length did not pay
 
 
 @dataclass(frozen=True)
-class ReviewRing:
+class ReviewRing(Decision):
     """How another length of a ring turned out; whether that was of no use."""
 
     reason: str
@@ -135,14 +152,14 @@ class ReviewRing:
 
 
 @dataclass(frozen=True)
-class CannotSpill:
+class CannotSpill(Decision):
     """The budget is passed, and nothing can be done about it."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class MergeGroup:
+class MergeGroup(Decision):
     """Emit what the closed generations of a group owe each other, with the live one closed first if `with_live`.
 
     `waiting` are the operators that a paper would have wait meanwhile; see `policies/merge/state_manager.py`.
@@ -156,7 +173,7 @@ class MergeGroup:
 
 
 @dataclass(frozen=True)
-class MergeGenerations:
+class MergeGenerations(Decision):
     """Emit what these closed generations owe each other in groups of an operator; they become part of the newest."""
 
     operator: OperatorName
@@ -166,7 +183,7 @@ class MergeGenerations:
 
 
 @dataclass(frozen=True)
-class CloseLive:
+class CloseLive(Decision):
     """Close the live generations of these groups, to make room for merges of their operator."""
 
     groups: tuple[GroupKey, ...]
@@ -174,7 +191,7 @@ class CloseLive:
 
 
 @dataclass(frozen=True)
-class ExpectResults:
+class ExpectResults(Decision):
     """So many results are expected of the merges that are decided with this, all of one operator."""
 
     operator: OperatorName
@@ -182,7 +199,7 @@ class ExpectResults:
 
 
 @dataclass(frozen=True)
-class UniteParts:
+class UniteParts(Decision):
     """Write these parts of a cold generation down as one. Nothing is emitted: they are complete among themselves."""
 
     state: StateName
@@ -191,7 +208,7 @@ class UniteParts:
 
 
 @dataclass(frozen=True)
-class ChangePlan:
+class ChangePlan(Decision):
     """Go over to another plan, by one of the ways of `policies/migrate/`, before batch `before_batch`."""
 
     plan: str  # as a setting has it
@@ -201,10 +218,11 @@ class ChangePlan:
     figures: Mapping[str, float] = field(default_factory=dict)  # that it was decided by
     found_by: str = ""  # how the plan was come to, where nobody named it
     within: Groups | None = None  # the groups that are to have it; None: all
+    review: ReviewPlan | None = None  # of the last change, if that was due
 
 
 @dataclass(frozen=True)
-class ReviewPlan:
+class ReviewPlan(Decision):
     """How a change of the plan turned out."""
 
     plan: str
@@ -213,7 +231,7 @@ class ReviewPlan:
 
 
 @dataclass(frozen=True)
-class LookAtPlan:
+class LookAtPlan(Decision):
     """A look at the plan found this; see `policies/replan/looks.py` and `library.py`."""
 
     look: Mapping[str, Any]
@@ -223,7 +241,7 @@ class LookAtPlan:
 
 
 @dataclass(frozen=True)
-class BeginMigration:
+class BeginMigration(Decision):
     """A change of the plan is under way, which `ChangePlan` will be the end of."""
 
     plan: str
@@ -233,7 +251,7 @@ class BeginMigration:
 
 
 @dataclass(frozen=True)
-class MigrationAbandoned:
+class MigrationAbandoned(Decision):
     """A change of the plan came to nothing, and the former plan goes on."""
 
     plan: str
@@ -241,41 +259,16 @@ class MigrationAbandoned:
     before_batch: int
     reason: str
     within: Groups | None = None
+    asked: str = ""  # the plan, as it was named
 
 
 @dataclass(frozen=True)
-class CannotForce:
+class CannotForce(Decision):
     """Groups that a forced step names are not there: the plan is another than was thought of when the run began."""
 
     before_batch: int
     reason: str
 
-
-Decision = (
-    ChangePlan
-    | CannotForce
-    | ReviewPlan
-    | LookAtPlan
-    | MigrationAbandoned
-    | SpillGroups
-    | SpillAggregates
-    | CutGroup
-    | MoveGroups
-    | CountPushed
-    | SpreadGroup
-    | DrawTogether
-    | ReviewMoves
-    | Rescale
-    | ReviewRescale
-    | ResizeRing
-    | ReviewRing
-    | CannotSpill
-    | MergeGroup
-    | MergeGenerations
-    | CloseLive
-    | ExpectResults
-    | UniteParts
-)
 
 # What users are shown; the others are means to the end of these.
 SHOWN = (
@@ -311,12 +304,23 @@ class Work:
 
 
 def to_json(decision: Decision) -> dict[str, Any]:
+    """A decision for the manifest. What it says of the decision before it is recorded apart.
+
+    >>> found = to_json(SpillGroups(((OperatorName("A*B#1"), 17),), "least output"))
+    >>> found["decision"], found["groups"], found["reason"], found["origin"]
+    ('SpillGroups', [['A*B#1', 17]], 'least output', {'by': 'policy', 'name': ''})
     """
-    >>> to_json(SpillGroups(((OperatorName("A*B#1"), 17),), "least output"))
-    {'decision': 'SpillGroups', 'groups': [['A*B#1', 17]], 'reason': 'least output'}
-    """
-    values = {entry.name: _plain(getattr(decision, entry.name)) for entry in fields(decision)}
-    return {"decision": type(decision).__name__, **values}
+    names = [entry.name for entry in fields(decision) if entry.name not in ("origin", "review")]
+    values = {name: _plain(getattr(decision, name)) for name in names}
+    return {"decision": type(decision).__name__, **values, "origin": origin_to_json(decision.origin)}
+
+
+def record_change(told: Mapping[str, Any]) -> RecordDecision:
+    """The update that records a change of the plan, its beginning or its failure: no step asks for it a second time."""
+    within = told["within"]
+    groups = None if within is None else ranges_from_json(within)
+    origin = origin_from_json(told["origin"])
+    return RecordDecision(told, Taken(PLAN, told["before_batch"], origin, told["asked"], groups))
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from watersmeet.adapt.policies.ring.length import limits, review, ring_load, wan
 from watersmeet.adapt.policies.ring.relocation import next_step
 from watersmeet.adapt.policies.ring.smoothing import RingView, level_rows, named_moves, smooth
 from watersmeet.model.bounds import HASH_END
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.slices import BY_TIME
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import TIME, BalanceSettings
@@ -34,6 +35,7 @@ class AdaptRing:
     settings: RingSettings
     balance: BalanceSettings  # with the policy in force
 
+    origin: ClassVar[Origin] = ByPolicy("adapt-ring")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
 
@@ -61,10 +63,11 @@ class AdaptRing:
         if load is None or self.settings.policy != AUTO or self.settings.seconds is None:
             return
         if (found := review(load, resized)) is not None:
-            yield ReviewRing(found.reason, found.figures, found.back_to is not None)
+            told = ReviewRing(found.reason, found.figures, found.back_to is not None)
             if found.back_to is not None:
-                yield self._resize(outlook, found.back_to, found.reason, {})
+                yield replace(self._resize(outlook, found.back_to, found.reason, {}), review=told)
                 return
+            yield told
         change = wanted(load, limits(outlook.placement.slots, self.settings.seconds, resized))
         if change is not None:
             yield self._resize(outlook, change.slots, change.reason, change.figures)

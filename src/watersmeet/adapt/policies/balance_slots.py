@@ -24,8 +24,6 @@ from watersmeet.adapt.decisions import (
     Decision,
     DrawTogether,
     MoveGroups,
-    Rescale,
-    ResizeRing,
     ReviewMoves,
     SpillGroups,
     SpreadGroup,
@@ -38,6 +36,7 @@ from watersmeet.adapt.policies.balance.relocation import Load, bytes_of, out_of_
 from watersmeet.adapt.policies.balance.routed import with_routed
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import GroupKey, Partitioning
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.optimize.allocate import FEWEST
@@ -65,6 +64,7 @@ class BalanceSlots:
     budget_bytes: int | None  # of all slots
     slot_bytes: int | None  # of each
 
+    origin: ClassVar[Origin] = ByPolicy("balance-slots")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY, Signal.GENERATIONS, Signal.PARTS})
 
@@ -167,11 +167,8 @@ class BalanceSlots:
 
 def last_change(outlook: Outlook) -> float:
     """The batch before which groups were last moved, spread or cut, or slots came: what these take is not known."""
-    kinds = (CutGroup.__name__, Rescale.__name__, ResizeRing.__name__)
-    made = [entry["before_batch"] for entry in outlook.decisions if entry["decision"] in kinds]
-    moved = outlook.learned.moved
-    made += [] if moved is None else [moved["batch"]]
-    return float(max(made, default=-math.inf))
+    before = outlook.learned.placed_before
+    return -math.inf if before is None else float(before)
 
 
 def _spilled(pieces: Iterable[Piece], outlook: Outlook) -> Iterator[GroupKey]:

@@ -98,7 +98,7 @@ def _check_fit(steps: Sequence[Sequence[ForcedStep]], plan: PhysicalPlan, manife
     placement, tracks = manifest.placement, manifest.shapes
     for index, together in enumerate(steps):
         changes = [step for step in together if step.plan is not None]
-        if not any(is_changed(step, manifest.decisions) for step in changes):
+        if not any(is_changed(step, manifest.taken) for step in changes):
             _check_named([named for step in together for named in step.cut], plan, placement)
             for partitioning, group, at_hash in _cuts_of(together, plan, manifest, placement):
                 placement = placement.cut(partitioning, group, at_hash)
@@ -275,7 +275,7 @@ def _cuts_of(
     cuts = {
         (plan.operators[operator].partitioning, group): plan.label(operator)
         for (operator, group), step in keys
-        if not is_cut(operator, group, step, manifest.decisions)
+        if not is_cut(operator, group, step, manifest.taken)
     }
     for (partitioning, group), label in sorted(cuts.items(), reverse=True):
         bounds = placement.of(partitioning).bounds

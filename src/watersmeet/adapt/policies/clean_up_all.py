@@ -17,6 +17,7 @@ from watersmeet.adapt.decisions import CloseLive, Decision, ExpectResults, Merge
 from watersmeet.adapt.estimates import kept_bytes, owed_by
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.merge.clean_up import clean_up
+from watersmeet.model.origin import ByPolicy, Origin
 
 CLEAN_UP_BYTES = 256 << 20  # in the place of a budget, where there is none
 
@@ -25,6 +26,7 @@ CLEAN_UP_BYTES = 256 << 20  # in the place of a budget, where there is none
 class CleanUpAll:
     budget_bytes: int | None
 
+    origin: ClassVar[Origin] = ByPolicy("clean-up-all")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.DRAIN, Moment.END})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
 

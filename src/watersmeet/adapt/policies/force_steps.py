@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from watersmeet.adapt.decisions import (
-    BeginMigration,
     CannotForce,
     ChangePlan,
     CutGroup,
     Decision,
     DrawTogether,
     MergeGroup,
-    MigrationAbandoned,
     Move,
     MoveGroups,
     Rescale,
@@ -28,13 +26,16 @@ from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.ring.smoothing import named_moves
 from watersmeet.adapt.policies.spill import find_spill_policy
 from watersmeet.model.ids import GroupKey, OperatorName, Partitioning
+from watersmeet.model.origin import Forced, Origin
 from watersmeet.model.placement import Placement
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.settings.adapt import DEFAULT_POLICY, AdaptSettings
 from watersmeet.settings.forced_step import ForcedStep, LabelledGroup, LabelledMove, LabelledSpread
 from watersmeet.settings.words import OFF
-from watersmeet.state.applying import FORCED
+from watersmeet.state.taken import CUT, PLAN, Taken
+
+FORCED = "forced"  # the reason of its decisions
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class ForceSteps:
     steps: tuple[ForcedStep, ...]
     choice: str
 
+    origin: ClassVar[Origin] = Forced()
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
 
@@ -52,7 +54,7 @@ class ForceSteps:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         steps = [step for step in self.steps if step.at_batch == outlook.next_batch]
         changes = [step for step in steps if step.plan is not None]  # one for each group at most: two are refused
-        waiting = [step for step in changes if not is_changed(step, outlook.decisions)]
+        waiting = [step for step in changes if not is_changed(step, outlook.taken)]
         if waiting or not changes:  # groups to cut are named by the plan that is there before
             for step in steps:
                 yield from _cuts(step, outlook)
@@ -232,7 +234,7 @@ def move_title(move: LabelledMove) -> str:
 def _cuts(step: ForcedStep, outlook: Outlook) -> Iterator[CutGroup]:
     """The cuts of a step that are not made yet: a cut is made once, whoever asks again or starts again."""
     for operator, group in group_keys(outlook.plan, [named for named in step.cut if _is_there(named, outlook)]):
-        if not is_cut(operator, group, step, outlook.decisions):
+        if not is_cut(operator, group, step, outlook.taken):
             partitioning = outlook.plan.operators[operator].partitioning
             at_hash = outlook.placement.of(partitioning).bounds.middle(group)
             if at_hash is not None:
@@ -247,32 +249,26 @@ def _is_narrow(named: LabelledGroup, step: ForcedStep, outlook: Outlook) -> bool
         return False
     operator = outlook.plan.labels[label]
     bounds = outlook.placement.of(outlook.plan.operators[operator].partitioning).bounds
-    return bounds.middle(group) is None and not is_cut(operator, group, step, outlook.decisions)
+    return bounds.middle(group) is None and not is_cut(operator, group, step, outlook.taken)
 
 
-def is_changed(step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
+def is_changed(step: ForcedStep, taken: Iterable[Taken]) -> bool:
     """Whether a change of the plan was made, or tried in vain: it is tried once.
 
     Not whether there was another before the same batch: at the start of a run, or by hand; nor one that the step asked
     for when the run was started before, and does not ask for now.
     """
-    kinds = (BeginMigration.__name__, ChangePlan.__name__, MigrationAbandoned.__name__)
-    within = None if step.groups is None else [list(groups) for groups in step.groups]
-    made = [
-        entry
-        for entry in decisions
-        if entry["decision"] in kinds
-        and entry.get("before_batch") == step.at_batch
-        and entry.get("within") == within
-        and entry["reason"].startswith(FORCED)
+    found = [
+        entry for entry in taken if (entry.kind, entry.before_batch, entry.groups) == (PLAN, step.at_batch, step.groups)
     ]
-    return bool(made) and made[-1].get("asked", step.plan) == step.plan
+    forced = [entry.what for entry in found if isinstance(entry.origin, Forced)]
+    return forced[-1:] == [step.plan]
 
 
-def is_cut(operator: OperatorName, group: int, step: ForcedStep, decisions: Sequence[Mapping[str, Any]]) -> bool:
-    wanted = (CutGroup.__name__, operator, group, step.at_batch)
-    names = ("decision", "operator", "group", "before_batch")
-    return any(tuple(map(entry.get, names)) == wanted for entry in decisions)
+def is_cut(operator: OperatorName, group: int, step: ForcedStep, taken: Iterable[Taken]) -> bool:
+    """Whether a cut was made, by whomever."""
+    wanted = (CUT, step.at_batch, operator, ((group, group + 1),))
+    return any((entry.kind, entry.before_batch, entry.what, entry.groups) == wanted for entry in taken)
 
 
 def group_keys(plan: PhysicalPlan, groups: Iterable[LabelledGroup]) -> Iterator[GroupKey]:

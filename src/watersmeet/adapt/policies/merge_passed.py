@@ -29,6 +29,7 @@ from typing import ClassVar
 from watersmeet.adapt.decisions import Decision, MergeGroup
 from watersmeet.adapt.estimates import arriving_bytes, kept_bytes, owed_by
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.model.origin import ByPolicy, Origin
 
 # What the merges of one batch may read and leave in memory above: a share of the budget, or what comes so many times.
 AT_ONCE = 0.25
@@ -39,6 +40,7 @@ TIMES = 3.0
 class MergePassed:
     budget_bytes: int | None
 
+    origin: ClassVar[Origin] = ByPolicy("merge-passed")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH, Moment.IDLE})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
 

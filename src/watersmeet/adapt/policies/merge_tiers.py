@@ -26,6 +26,7 @@ from watersmeet.adapt.decisions import Decision, MergeGenerations
 from watersmeet.adapt.estimates import kept_bytes
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.model.ids import UNITED, Generation
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.routing import union_ranges
 from watersmeet.state.ledger import Floats, Ledger
 
@@ -41,6 +42,7 @@ AT_ONCE = 1.0
 class MergeTiers:
     budget_bytes: int | None
 
+    origin: ClassVar[Origin] = ByPolicy("merge-tiers")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH, Moment.IDLE})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.GENERATIONS, Signal.MEMORY})
 

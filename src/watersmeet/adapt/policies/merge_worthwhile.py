@@ -9,6 +9,7 @@ from typing import ClassVar
 from watersmeet.adapt.decisions import Decision
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.merge.state_manager import MergePace, choose_merge
+from watersmeet.model.origin import ByPolicy, Origin
 
 # Cold rows that a merge reads a second. Sources hand rows over when they are asked, so no buffer overruns.
 PACE = MergePace(disk_rows=2_000_000.0)
@@ -18,6 +19,7 @@ PACE = MergePace(disk_rows=2_000_000.0)
 class MergeWorthwhile:
     pace: MergePace = PACE
 
+    origin: ClassVar[Origin] = ByPolicy("merge-worthwhile")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH, Moment.IDLE})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
 

@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import BeginMigration, ChangePlan, Decision, MigrationAbandoned
+from watersmeet.adapt.decisions import ChangePlan, Decision
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.adapt.policies.migrate.road import corrected
 from watersmeet.model.ids import Partitioning
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.routing import Groups, count_groups, groups_text, intersect_ranges, union_ranges
 from watersmeet.model.statistics import FADE, Measured
 from watersmeet.optimize.cost import cores_text
@@ -29,6 +30,7 @@ from watersmeet.plan.layout import lay_out
 from watersmeet.plan.layout.shapes import common_key
 from watersmeet.settings.replan import ReplanSettings
 from watersmeet.settings.words import AUTO
+from watersmeet.state.taken import PLAN
 
 LEAST = 0.1  # of what a tree costs, that the best one must save
 
@@ -37,6 +39,7 @@ LEAST = 0.1  # of what a tree costs, that the best one must save
 class ReplanBySlot:
     settings: ReplanSettings
 
+    origin: ClassVar[Origin] = ByPolicy("replan-by-slot")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PLANS})
 
@@ -85,12 +88,8 @@ class ReplanBySlot:
 
 
 def _tried(outlook: Outlook, within: Groups) -> bool:
-    """Whether it came to nothing before this very batch, or is under way."""
-    kinds = (BeginMigration.__name__, MigrationAbandoned.__name__)
-    wanted = [list(groups) for groups in within]
+    """Whether these groups were to have another plan before this very batch already: once is enough."""
     return any(
-        entry["decision"] in kinds
-        and entry.get("before_batch") == outlook.next_batch
-        and entry.get("within") in (None, wanted)
-        for entry in outlook.decisions
+        entry.kind == PLAN and entry.before_batch == outlook.next_batch and entry.groups in (None, within)
+        for entry in outlook.taken
     )

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import ChangePlan, Decision, LookAtPlan, MigrationAbandoned, ReviewPlan
+from watersmeet.adapt.decisions import ChangePlan, Decision, LookAtPlan, ReviewPlan
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.migrate import find_road
 from watersmeet.adapt.policies.migrate.road import corrected
@@ -35,6 +35,7 @@ from watersmeet.adapt.policies.replan.library import (
 )
 from watersmeet.adapt.policies.replan.looks import Look
 from watersmeet.adapt.policies.replan.triggers import TRIGGERS, Signs
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.statistics import FADE
 from watersmeet.optimize.cost import cores_text, price_text
 from watersmeet.optimize.reconsider import EFFORT_SECONDS, Comparison, guess_seconds
@@ -63,6 +64,7 @@ class ReplanWorthwhile:
     budget_bytes: int | None
     slot_bytes: int | None = None
 
+    origin: ClassVar[Origin] = ByPolicy("replan-worthwhile")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PLANS})
 
@@ -90,21 +92,24 @@ class ReplanWorthwhile:
         if before is not None:
             now = now.after(before, self._alike)
         library = known = read_library(outlook.library)
-        reviews = list(self._review(outlook))
-        yield from reviews
-        for review in reviews:
+        review = self._review(outlook)
+        if review is not None:
             library = self._with_review(library, review, now)
         why = self._why(outlook, before, now)
-        answer = None if why is None or _tried(outlook) else self._ask(outlook, now, library)
+        answer = None if why is None else self._ask(outlook, now, library)
+        decided = None
         if answer is not None and why is not None:
-            if (decided := self._worthwhile(outlook, now, why, answer)) is not None:
-                yield decided
-            elif answer.by != LIBRARY and not _saves(answer.found):
+            decided = self._worthwhile(outlook, now, why, answer)
+            if decided is None and answer.by != LIBRARY and not _saves(answer.found):
                 library = remember(library, self._served(outlook, now), self._near)
             now = replace(now, waits=decided is None and _saves(answer.found))
+        if decided is not None:
+            yield replace(decided, review=review)
+        elif review is not None:
+            yield review
         yield LookAtPlan(
             (now if why is None else replace(now, asked=now.figures)).to_json(),
-            bool(reviews),
+            review is not None,
             None if library == known else library_json(library),
             None if answer is None else answer.search_seconds,
         )
@@ -186,16 +191,17 @@ class ReplanWorthwhile:
 
     # --- how it turned out -------------------------------------------------------------------------------------------
 
-    def _review(self, outlook: Outlook) -> Iterator[ReviewPlan]:
+    def _review(self, outlook: Outlook) -> ReviewPlan | None:
         """How a change of the plan turned out, at the first look after it."""
         told = outlook.learned.review
-        if told is not None and outlook.next_batch - told["batch"] >= self.settings.every:
-            cpu, seconds = outlook.standing.cost.cpu, outlook.learned.batch_seconds
-            figures = {**told, "cpu_found": cpu, "batch_seconds_found": seconds}
-            reason = f"{told['cpu']:.3g} cores before, {told['cpu_predicted']:.3g} predicted, {cpu:.3g} by now"
-            if "price_seconds" in told and "price_found" in told:
-                reason += f"; the change was to take {told['price_seconds']:.3g} s, and took {told['price_found']:.3g}"
-            yield ReviewPlan(outlook.tree, reason, figures)
+        if told is None or outlook.next_batch - told["batch"] < self.settings.every:
+            return None
+        cpu, seconds = outlook.standing.cost.cpu, outlook.learned.batch_seconds
+        figures = {**told, "cpu_found": cpu, "batch_seconds_found": seconds}
+        reason = f"{told['cpu']:.3g} cores before, {told['cpu_predicted']:.3g} predicted, {cpu:.3g} by now"
+        if "price_seconds" in told and "price_found" in told:
+            reason += f"; the change was to take {told['price_seconds']:.3g} s, and took {told['price_found']:.3g}"
+        return ReviewPlan(outlook.tree, reason, figures)
 
     def _with_review(self, library: Library, review: ReviewPlan, now: Look) -> Library:
         """A plan whose cost came nearer to what was predicted than to what there was has served well."""
@@ -212,14 +218,3 @@ class ReplanWorthwhile:
 def _saves(found: Comparison) -> bool:
     """Whether the best plan is better by enough to think of it."""
     return found.saved >= LEAST * found.standing.cost.cpu
-
-
-def _tried(outlook: Outlook) -> bool:
-    """Whether the plan was changed before this very batch, or was to be: once is enough.
-
-    What the optimiser finds and what then stands need not cost the same, where probe orders are chosen anew.
-    """
-    kinds = (ChangePlan.__name__, MigrationAbandoned.__name__)
-    return any(
-        entry["decision"] in kinds and entry.get("before_batch") == outlook.next_batch for entry in outlook.decisions
-    )

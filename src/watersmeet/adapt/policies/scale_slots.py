@@ -12,6 +12,7 @@ from typing import ClassVar
 from watersmeet.adapt.decisions import Decision, Rescale, ReviewRescale
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.scale.seconds import Bounds, load_of, review, wanted
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.settings.scale import ScaleSettings
 
 
@@ -19,6 +20,7 @@ from watersmeet.settings.scale import ScaleSettings
 class ScaleSlots:
     settings: ScaleSettings
 
+    origin: ClassVar[Origin] = ByPolicy("scale-slots")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset()
 
@@ -30,10 +32,12 @@ class ScaleSlots:
         most = min(self.settings.most, placement.groups)
         least = min(self.settings.least, most)
         if (found := review(load, scaled, least)) is not None:
-            yield ReviewRescale(f"seconds: {found.reason}", found.figures, found.back_to is not None)
+            reason = f"seconds: {found.reason}"
+            told = ReviewRescale(reason, found.figures, found.back_to is not None)
             if found.back_to is not None:
-                yield Rescale(placement.slots, found.back_to, outlook.next_batch, f"seconds: {found.reason}")
+                yield Rescale(placement.slots, found.back_to, outlook.next_batch, reason, review=told)
                 return
+            yield told
         bounds = Bounds(
             least,
             most,

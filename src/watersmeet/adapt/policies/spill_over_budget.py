@@ -13,6 +13,7 @@ from typing import ClassVar
 from watersmeet.adapt.decisions import CannotSpill, Decision, SpillAggregates, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.words import OFF
 
@@ -25,6 +26,7 @@ class SpillOverBudget:
     share: float  # of the active state that one spill takes
     slot_bytes: int | None = None  # that one slot may have
 
+    origin: ClassVar[Origin] = ByPolicy("spill-over-budget")
     # Before a batch too: an earlier run may have died before it could spill, or have had a larger budget.
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH, Moment.AFTER_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.MEMORY})
@@ -59,7 +61,7 @@ class SpillOverBudget:
         decision = find_spill_policy(self.choice)(memory or outlook.memory, wanted)
         if decision.groups:
             yield replace(decision, reason=f"{self.choice}: {decision.reason}")
-        elif not _is_said(outlook):
+        elif not outlook.learned.cannot_spill:  # users are told once, until something can be spilled again
             kept = ", ".join(outlook.unspillable)
             why = f"; {kept} cannot be spilled" if kept else ""
             yield CannotSpill(f"{self.choice}: {decision.reason}{why}")
@@ -83,9 +85,3 @@ class SpillOverBudget:
                 decision = find_spill_policy(self.choice)(replace(outlook.memory, groups=groups), wanted)
                 if decision.groups:
                     yield replace(decision, reason=f"{self.choice}, of slot {slot}: {decision.reason}")
-
-
-def _is_said(outlook: Outlook) -> bool:
-    """Whether it was the last news that nothing can be spilled. Aggregates may go cold in every batch, and are none."""
-    kinds = (entry.get("decision") for entry in reversed(outlook.decisions))
-    return next((kind for kind in kinds if kind != SpillAggregates.__name__), None) == CannotSpill.__name__

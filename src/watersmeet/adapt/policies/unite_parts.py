@@ -12,6 +12,7 @@ from typing import ClassVar
 from watersmeet.adapt.decisions import Decision, UniteParts
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.model.ids import SegmentId
+from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.state.compaction import Candidate, choose_merges
 
 PARTS = 8  # of one generation of a state, more than which are united
@@ -22,6 +23,7 @@ AT_ONCE = 4  # generations in one batch: the work is spread
 class UniteColdParts:
     parts: int = PARTS
 
+    origin: ClassVar[Origin] = ByPolicy("unite-parts")
     moments: ClassVar[frozenset[Moment]] = frozenset({Moment.BEFORE_BATCH})
     needs: ClassVar[frozenset[Signal]] = frozenset({Signal.PARTS})
 
