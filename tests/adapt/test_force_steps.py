@@ -112,7 +112,7 @@ def test_a_cut_is_made_once() -> None:
         (cut(J1, 3, 7 << 60), []),
         (replace(cut(J1, 3, 7 << 60), before_batch=2), [cut(J1, 3, 7 << 60)]),
         (cut(J2, 3, 7 << 60), [cut(J1, 3, 7 << 60)]),
-        settings = AdaptSettings(forced=(step,))
+    ):
         manifest = apply_all([recorded(made)], manifest_of(PLAN, *HELD))
         settings = AdaptSettings(forced=(step,))
         assert Asked(manifest, settings=settings).propose(ForceSteps.of(settings)) == expected
