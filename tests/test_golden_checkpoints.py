@@ -1,7 +1,8 @@
 """Checkpoints that another process left behind: a run resumes from each, and delivers the rest of the answer.
 
 They lie in tests/golden/checkpoints, where make.py says what each is and how it was made. A test works on a copy in a
-folder of its own, where a checkpoint has another absolute path than it was made with.
+folder of its own, where a checkpoint has another absolute path than it was made with. A run finds that out by itself,
+but for Spark's notes of the files that it has read, in which the path is changed.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def copy(name: str, home: Path) -> JudgedJob:
         target = home / "in" / path.parent.name / path.name
         path.rename(target)
         set_time(target)  # a checkout knows no times of files, by which they are read in order
+    for path in [path for path in (home / "ck" / "spark").rglob("*") if path.is_file()]:
+        path.write_text(path.read_text().replace(f"file://{ABOUT[name]['made_in']}/", f"file://{home}/"))
     return JudgedJob(home)
 
 

@@ -6,7 +6,7 @@ are, or they would show nothing: move them to a folder named after their format,
 
 Each folder holds
 
-    about.json         what it is, the format, and settings that a run must also resume with
+    about.json         what it is, the format, where it was made, and settings that a run must also resume with
     job.toml           the job, with paths relative to the folder (for `spark-function`: the streams of the query)
     in/                the input that was there when the run ended, one file for each batch and stream
     rest/              the input that came after it: not read yet
@@ -227,6 +227,7 @@ def make(name: str, golden: Golden) -> None:
     about = {
         "what": golden.what,
         "format": FORMAT,
+        "made_in": str(home),
         "runtime": golden.job.get("runtime", "local"),
         "delivers": golden.delivers,
         "rows": expected.total(),
