@@ -37,7 +37,7 @@ from watersmeet.state.identity import identify
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest, Track
 from watersmeet.state.retention import Retention
-from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments, file_name
+from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
@@ -49,6 +49,7 @@ from watersmeet.state.updates import (
     SetRetention,
     Update,
 )
+from watersmeet.state.version_files import VersionFiles
 
 # Commits between two looks through all files for what nobody refers to: orphans of tasks that failed or ran twice.
 LOOK_THROUGH_EVERY = 500
@@ -273,13 +274,7 @@ def _sync_found(folders: CheckpointFolders, table: FileTable, waiting: Mapping[F
 
     What is on disk already costs next to nothing to ask for. A file that is missing is told of when it is read.
     """
-    manifest = table.manifest
-    wanted = {
-        folders.segments: {file_name(segment.file) for segment in manifest.segments.values()},
-        folders.file_lists: {name for entry in manifest.streams.values() for name, _ in entry.file_lists},
-        **waiting,
-    }
-    sync_files(wanted, may_be_gone=True)
+    sync_files({**VersionFiles.of(table.manifest).in_state(folders), **waiting}, may_be_gone=True)
     log = [folder for folder in (table.versions, table.snapshots) if folder.local]
     sync_files({folder: folder.names() for folder in log}, may_be_gone=True)
 

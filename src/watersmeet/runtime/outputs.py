@@ -147,14 +147,14 @@ class Outputs:
 
     def find_waiting(self, deliveries: Iterable[Delivery]) -> dict[Folder, list[str]]:
         """The files of these deliveries that still wait, by the folder where they do."""
-        wanted = {name for entry in deliveries for name in (*entry.results, *entry.late_files)}
+        wanted = {name for entry in deliveries for name in entry.files}
         found = {folder: sorted(wanted & set(folder.names())) for folder in self.waiting_folders if wanted}
         return {folder: names for folder, names in found.items() if names}
 
     def left_elsewhere(self, manifest: Manifest, home: Folder) -> dict[Folder, list[str]]:
         """What is to be delivered and waits where the run before has left it, whose results went elsewhere."""
         own = {folder.path() for folder in self.waiting_folders}
-        wanted = {name for entry in manifest.undelivered for name in (*entry.results, *entry.late_files)}
+        wanted = {name for entry in manifest.undelivered for name in entry.files}
         others = [home.elsewhere(place) for place in manifest.holder.waiting if wanted and place not in own]
         found = {folder: sorted(wanted & set(folder.names())) for folder in others}
         return {folder: names for folder, names in found.items() if names}

@@ -29,11 +29,11 @@ from watersmeet.state.files import Folder
 from watersmeet.state.folders import ROLLED_BACK, CheckpointFolders, aside_for
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Delivery, Manifest
-from watersmeet.state.segment_files import file_name
 from watersmeet.state.spark_notes import OFFSETS, list_notes, numbers_in
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import FileTable, read_versions
 from watersmeet.state.updates import GoBack
+from watersmeet.state.version_files import VersionFiles
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Rollback:
 
     @property
     def files(self) -> tuple[str, ...]:
-        return tuple(name for entry in self.undone for name in (*entry.results, *entry.late_files))
+        return tuple(name for entry in self.undone for name in entry.files)
 
 
 def look_ahead(folders: CheckpointFolders, version: int) -> Rollback:
@@ -63,7 +63,7 @@ def look_ahead(folders: CheckpointFolders, version: int) -> Rollback:
     notes = list_notes(folders.spark)
     if notes:
         _check_notes(notes, target.last_batch)
-    names = {name for entry in undone for name in (*entry.results, *entry.late_files)}
+    names = {name for entry in undone for name in entry.files}
     places = tuple(_found_again(place, folders.home, names) for place in places)
     waiting = [folders.home.elsewhere(place) for place in places]
     outputs = tuple(folder for folder in map(target_of, waiting) if folder is not None)
@@ -100,7 +100,7 @@ def roll_back(folders: CheckpointFolders, plan: Rollback, how: str) -> Manifest:
                 hint="Stop that run, and look again.",
             )
 
-    sync_files(_needed(folders, plan.to))
+    sync_files(VersionFiles.of(plan.to).in_state(folders))
     holder = replace(this_run(), waiting=plan.head.holder.waiting)
     table = table.claim(holder, lambda manifest: [GoBack(plan.to, how, plan.files, plan.places)], check)
     return table.manifest
@@ -187,15 +187,8 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in found)
 
 
-def _needed(folders: CheckpointFolders, manifest: Manifest) -> dict[Folder, set[str]]:
-    return {
-        folders.segments: {file_name(segment.file) for segment in manifest.segments.values()},
-        folders.file_lists: {name for entry in manifest.streams.values() for name, _ in entry.file_lists},
-    }
-
-
 def _check_there(folders: CheckpointFolders, target: Manifest) -> None:
-    for folder, names in _needed(folders, target).items():
+    for folder, names in VersionFiles.of(target).in_state(folders).items():
         if missing := sorted(names - set(folder.names() if names else ())):
             raise ResourceError(
                 f"version {target.version} refers to a file that is missing",

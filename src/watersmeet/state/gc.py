@@ -49,7 +49,7 @@ def collect_everything(
     """
     epoch = table.manifest.epoch
     alive = {*map(file_name, table.segments_kept()), *table.lists_kept()}
-    alive |= {name for entry in table.manifest.undelivered for name in (*entry.results, *entry.late_files)}
+    alive |= {name for entry in table.manifest.undelivered for name in entry.files}
 
     def dead(names: Iterable[str]) -> list[str]:
         return [name for name in names if name not in alive and epoch_of(name) <= epoch]

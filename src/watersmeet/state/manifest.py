@@ -204,6 +204,10 @@ class Delivery:
     late_files: tuple[str, ...] = ()
     sums: Mapping[str, FileSum] = field(default_factory=dict)  # of these files
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (*self.results, *self.late_files)
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Delivery:
         return cls(

@@ -30,7 +30,6 @@ from watersmeet.state.folders import CheckpointFolders, asides_in
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.sealed import seal
-from watersmeet.state.segment_files import file_name
 from watersmeet.state.spark_notes import (
     OFFSETS,
     checksums_of,
@@ -45,7 +44,7 @@ from watersmeet.state.spark_notes import (
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import FileTable, decode, version_name
 from watersmeet.state.updates import GatherDeliveries, update_from_json
-from watersmeet.state.verify.walk import waiting_folders
+from watersmeet.state.version_files import VersionFiles, waiting_folders
 
 TURNS = 200  # of a checkpoint whose files go while they are copied
 THREADS = 4
@@ -235,13 +234,13 @@ class _Work:
         return tuple(tuple(asides_in(place)) for place in places)
 
     def _copy_version(self, table: FileTable) -> list[Stored]:
-        manifest = table.manifest
+        files = VersionFiles.of(table.manifest)
         self.unknown = set()
         # What goes first comes first: notes of Spark's and waiting files, then segments from the newest on.
-        found = [*self._log(table), *self._spark(manifest), *self._waiting(table)]
-        lists = {name for stream in manifest.streams.values() for name, _ in stream.file_lists}
-        found += [self._file(self._folders.file_lists, f"state/files/{name}", name, None) for name in sorted(lists)]
-        sums = {file_name(entry.file): (entry.bytes, entry.crc32) for entry in manifest.segments.values()}
+        found = [*self._log(table), *self._spark(table.manifest), *self._waiting(table, files)]
+        lists = sorted(files.lists)
+        found += [self._file(self._folders.file_lists, f"state/files/{name}", name, None) for name in lists]
+        sums = {name: (entries[0].bytes, entries[0].crc32) for name, entries in files.segments.items()}
         return [*found, *self._segments(sums)]
 
     def _segments(self, sums: Mapping[str, FileSum]) -> list[Stored]:
@@ -328,24 +327,22 @@ class _Work:
         if manifest.version and table.snapshots.exists(version_name(0)):
             yield self._note(f"state/snapshots/{version_name(0)}", table.snapshots.read(version_name(0)))
 
-    def _waiting(self, table: FileTable) -> Iterator[Stored]:
+    def _waiting(self, table: FileTable, files: VersionFiles) -> Iterator[Stored]:
         """What waits for its delivery. What does not wait any more was delivered, or gathered with others."""
-        manifest = table.manifest
-        folders = waiting_folders(self._folders, manifest.holder.waiting)
-        stays = self._folders.results.path() in manifest.holder.waiting  # until a version says so
+        folders = waiting_folders(self._folders, files.places)
+        stays = self._folders.results.path() in files.places  # until a version says so
         missing: list[str] = []
-        for delivery in manifest.undelivered:
-            for name in (*delivery.results, *delivery.late_files):
-                stored = self._first(folders, name, delivery.sums.get(name))
-                if stored is not None:
-                    yield stored
-                elif stays and name in delivery.results:
-                    raise _Gone(self._folders.results.path(name))
-                elif not manifest.holder.waiting:
-                    self.unknown.add(name)
-                else:
-                    missing.append(name)
-        if missing and _gathered_since(table, manifest):
+        for file in files.waiting:
+            stored = self._first(folders, file.name, file.sum)
+            if stored is not None:
+                yield stored
+            elif stays and not file.is_late:
+                raise _Gone(self._folders.results.path(file.name))
+            elif not files.places:
+                self.unknown.add(file.name)
+            else:
+                missing.append(file.name)
+        if missing and _gathered_since(table, table.manifest):
             raise _Gone(missing[0])  # its rows are in another file now, which a later version lists
 
     def _first(self, folders: Iterable[Folder], name: str, told: FileSum | None) -> Stored | None:

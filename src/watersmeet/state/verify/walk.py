@@ -24,8 +24,7 @@ from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
 from watersmeet.state.files import Folder, is_temporary
 from watersmeet.state.folders import CheckpointFolders
-from watersmeet.state.manifest import Delivery, Manifest
-from watersmeet.state.segment_files import file_name
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.spark_notes import (
     OFFSETS,
     checksums_of,
@@ -40,6 +39,7 @@ from watersmeet.state.spark_notes import (
 from watersmeet.state.verify.contents import wrong_list, wrong_segment, wrong_waiting
 from watersmeet.state.verify.findings import DAMAGE, DOUBT, NEXT_RUN, ORPHAN, Finding, Report, found_again
 from watersmeet.state.verify.log import LogReading, check_log
+from watersmeet.state.version_files import VersionFiles, WaitingFile, waiting_folders
 
 SEGMENT, FILE_LIST, WAITING, NOTE = "segment", "file list", "waiting file", "note of Spark's"
 LOOKS = 5  # at a log that changes while it is read
@@ -58,26 +58,24 @@ class Needed:
 
     segments: Mapping[str, Sequence[tuple[Segment, Placement]]] = field(default_factory=dict)  # by file name
     lists: Mapping[str, int] = field(default_factory=dict)
-    undelivered: tuple[Delivery, ...] = ()  # of the newest alone: what others list was delivered since
-    waiting: tuple[str, ...] = ()
+    waiting: tuple[WaitingFile, ...] = ()  # for the newest alone: what others list was delivered since
+    places: tuple[str, ...] = ()  # where those wait
 
     @classmethod
     def by(cls, manifests: Iterable[Manifest]) -> Needed:
         segments: dict[str, dict[Segment, Placement]] = {}
         lists: dict[str, int] = {}
-        newest: Manifest | None = None
+        files: VersionFiles | None = None
         for manifest in manifests:
-            newest = manifest
-            for segment in manifest.segments.values():
-                segments.setdefault(file_name(segment.file), {})[segment] = manifest.placement
-            lists.update(entry for stream in manifest.streams.values() for entry in stream.file_lists)
-        undelivered = () if newest is None else newest.undelivered
-        waiting = () if newest is None else newest.holder.waiting
-        return cls({name: list(held.items()) for name, held in segments.items()}, lists, undelivered, waiting)
+            files = VersionFiles.of(manifest)
+            for name, entries in files.segments.items():
+                segments.setdefault(name, {}).update(dict.fromkeys(entries, manifest.placement))
+            lists |= files.lists
+        waiting, places = ((), ()) if files is None else (files.waiting, files.places)
+        return cls({name: list(held.items()) for name, held in segments.items()}, lists, waiting, places)
 
     def names(self) -> set[str]:
-        late = {name for entry in self.undelivered for name in (*entry.results, *entry.late_files)}
-        return {*self.segments, *self.lists, *late}
+        return {*self.segments, *self.lists, *(file.name for file in self.waiting)}
 
 
 def verify(folders: CheckpointFolders, progress: Progress = silent) -> Report | None:
@@ -136,7 +134,7 @@ class _Look:
         work: list[Callable[[], list[Finding]]] = [
             *(partial(self._segment, name, entries) for name, entries in needed.segments.items()),
             *(partial(self._list, name, count) for name, count in needed.lists.items()),
-            *(partial(self._delivery, delivery, needed) for delivery in needed.undelivered),
+            *(partial(self._waiting, file, needed) for file in needed.waiting),
         ]
         if only is not None:
             places = [folders.segments.path(name) for name in needed.segments]
@@ -170,31 +168,28 @@ class _Look:
             wrong = wrong_list(data, name, count)
         return [] if wrong is None else [Finding(DAMAGE, FILE_LIST, folder.path(name), wrong)]
 
-    def _delivery(self, delivery: Delivery, needed: Needed) -> list[Finding]:
-        """The files of a delivery that is not known to have been made."""
-        found = (self._waiting(name, delivery, needed) for name in (*delivery.results, *delivery.late_files))
-        return [finding for finding in found if finding is not None]
-
-    def _waiting(self, name: str, delivery: Delivery, needed: Needed) -> Finding | None:
-        places = waiting_folders(self._folders, needed.waiting)
+    def _waiting(self, file: WaitingFile, needed: Needed) -> list[Finding]:
+        """A file of a delivery that is not known to have been made."""
+        name, places = file.name, waiting_folders(self._folders, needed.places)
         for folder in places:
             try:
                 data = folder.read(name)
             except FileNotFoundError:
                 continue
             self._count(WAITING, len(data))
-            wrong = wrong_waiting(data, delivery.sums.get(name))
-            return None if wrong is None else Finding(DAMAGE, WAITING, folder.path(name), wrong)
-        kept_here = self._folders.results.path() in needed.waiting and name in delivery.results
-        if kept_here:
-            return Finding(DAMAGE, WAITING, self._folders.results.path(name), "it is missing, and was not delivered")
-        if any(folder.exists(name) for folder in _outputs(self._folders, needed.waiting)):
-            self.checked["delivered file"] += 1
-            return None
-        where = places[-1].path(name)
-        if not needed.waiting:
-            return Finding(DOUBT, WAITING, where, "the checkpoint does not say where its results wait", _ASK)
-        return Finding(DOUBT, WAITING, where, "it neither waits nor is where it is delivered to", _ASK)
+            wrong = wrong_waiting(data, file.sum)
+            return [] if wrong is None else [Finding(DAMAGE, WAITING, folder.path(name), wrong)]
+        if self._folders.results.path() in needed.places and not file.is_late:
+            where = self._folders.results.path(name)
+            return [Finding(DAMAGE, WAITING, where, "it is missing, and was not delivered")]
+        if any(folder.exists(name) for folder in _outputs(self._folders, needed.places)):
+            with self._turn:
+                self.checked["delivered file"] += 1
+            return []
+        wrong = "it neither waits nor is where it is delivered to"
+        if not needed.places:
+            wrong = "the checkpoint does not say where its results wait"
+        return [Finding(DOUBT, WAITING, places[-1].path(name), wrong, _ASK)]
 
     def _count(self, what: str, size: int, rows: int = 0) -> None:
         with self._turn:
@@ -243,12 +238,6 @@ class _Look:
 
 _ASK = "Look whether a reader of the output took it away. If none did, restore from a backup."
 _BOTH = "Restore both Spark's part and ours from one backup, or start again with a new checkpoint."
-
-
-def waiting_folders(folders: CheckpointFolders, waiting: Iterable[str]) -> list[Folder]:
-    """Where files may wait for their delivery: in the checkpoint, and where its run has said."""
-    places = dict.fromkeys((folders.results.path(), *waiting))
-    return [folders.home.elsewhere(place) for place in places]
 
 
 def _outputs(folders: CheckpointFolders, waiting: Iterable[str]) -> list[Folder]:
