@@ -23,7 +23,7 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.spec import spec_of
 from watersmeet.plan.tree import choose_tree
 from watersmeet.runtime.opening import settings_of
-from watersmeet.runtime.planning import asked_plan
+from watersmeet.start.choosing import asked_plan
 from watersmeet.state.manifest import Manifest
 
 

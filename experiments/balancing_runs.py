@@ -44,7 +44,7 @@ from watersmeet.adapt.controller import Controller
 from watersmeet.errors import InternalError
 from watersmeet.kernel.hashing import mix
 from watersmeet.model.placement import Placement
-from watersmeet.optimize.choose import choose_plan
+from watersmeet.optimize.choose import STANDARD_MODEL, choose_plan
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.optimize.query_graph import model_for
 from watersmeet.optimize.reconsider import Planning
@@ -205,7 +205,8 @@ def start(
     query = bind_query(setting)
     memory = contender.memory(setting.look_batches)
     plan = lay_out(query, choose_plan(query, OLD).tree, {}, lineage=memory.watched)
-    planning = Planning() if prices is None else Planning(model=model_for(query, prices))
+    model = STANDARD_MODEL if prices is None else model_for(query, prices)
+    planning = Planning(find_model=lambda: model)
     owners = {node.partitioning: setting.owners for node in plan.operators.values()}
     return SlottedRun(
         plan,

@@ -367,7 +367,8 @@ def _decide(setting: Setting, rows: Rows, seconds: float, road: str | None, pric
     controller = None
     if road is not None:
         replan = ReplanSettings("data-driven", look_batches(setting), by=road)
-        planning = Planning(model=model_for(bind_query(setting), prices))
+        model = model_for(bind_query(setting), prices)
+        planning = Planning(find_model=lambda: model)
         controller = Controller(_plan(setting, setting.old), AdaptSettings(replan=replan), planning=planning)
     run = _paced(setting, setting.old, rows, seconds, controller)
     try:

@@ -285,7 +285,7 @@ def restart_often(
             deliver=lose_after(run.checkpoint.manifest.last_batch, outputs) if lost else outputs.deliver,
             clock=VirtualClock(case.clock_us),
             make_spec=run.make_spec,
-            asked=run.asked,
+            start=run.start,
         )
         sources = {
             name: RowsSource(streams[name], [pa.RecordBatch.from_pylist(rows, schema=case.streams[name].schema)])

@@ -33,6 +33,7 @@ ORDER = (
     "sections.py",
     "adapt_section.py",
     "config.py",
+    "start/",
     "generate/",
     "runtime/",
     "api.py",

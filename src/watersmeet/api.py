@@ -10,16 +10,14 @@ Arrow stream (pandas, polars, DuckDB), or iterables of record batches, it runs i
 from __future__ import annotations
 
 import itertools
-import tempfile
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from watersmeet.draw.explain import explain_text
-from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
@@ -30,30 +28,27 @@ from watersmeet.model.predicates import Predicate as Predicate
 from watersmeet.model.quantities import parse_bytes, parse_duration
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream, parse_max_ahead
-from watersmeet.optimize.choose import ChosenPlan, choose_plan
-from watersmeet.optimize.flows import estimate_source, flows
-from watersmeet.optimize.query_graph import Statistics, graph_of, known_rates, model_for
-from watersmeet.plan.layout import lay_out_spec
+from watersmeet.optimize.cost import Limits
+from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.output_mode import APPEND, check_output_mode
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.ring_ways import UNSAID, RingWay
-from watersmeet.plan.spec import spec_of
-from watersmeet.runtime.checkpoint import in_memory
+from watersmeet.plan.ring_ways import RingWay
 from watersmeet.runtime.clock import Clock
-from watersmeet.runtime.events import Report, silent
+from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import LocalSource, RowsSource
-from watersmeet.runtime.machine_costs import machine_costs
-from watersmeet.runtime.opening import first_placement
-from watersmeet.runtime.planning import refuse_budget
+from watersmeet.runtime.opening import look_ahead, open_run
+from watersmeet.runtime.planning import stored_costs
 from watersmeet.settings.adapt import DEFAULT_POLICY, AdaptSettings
 from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.plan import PlanSettings
 from watersmeet.settings.ring import RingSettings, read_ring_slots
 from watersmeet.settings.run import RunSettings
 from watersmeet.settings.words import AUTO
-from watersmeet.state.files import Folder
+from watersmeet.start.showing import start_picture, start_text
+from watersmeet.start.start_plan import StartPlan
 
 if TYPE_CHECKING:
     from watersmeet.runtime.spark.writer import StreamWriter
@@ -203,14 +198,13 @@ class _Explained:
         """The schema of the results."""
         return self.query.output_schema
 
-    def physical(self, plan: str = "auto", ring: RingWay = UNSAID) -> PhysicalPlan:
-        chosen = self._choose(plan)
-        rates = known_rates(self.query, self.statistics)
-        return lay_out_spec(self.query, spec_of(self.query, chosen.tree, chosen.orders, ring=ring, rates=rates))
+    def _look_ahead(self, plan: str, settings: Mapping[str, Any]) -> StartPlan:
+        """What a run with these settings would begin with."""
+        raise NotImplementedError
 
-    def _choose(self, plan: str) -> ChosenPlan:
-        # No calibration here: a query over small tables would be done before it.
-        return choose_plan(self.query, plan, self.statistics, model=model_for(self.query, machine_costs(measure=False)))
+    def physical(self, plan: str = "auto", **settings: Any) -> PhysicalPlan:
+        """The plan that a run with these settings would have by its first batch."""
+        return self._look_ahead(plan, settings).plan
 
     def explain(
         self,
@@ -218,14 +212,12 @@ class _Explained:
         *,
         extended: bool | str | None = None,
         mode: str | None = None,
-        ring: str = RingWay.name,
-        ring_segment: str | timedelta | None = None,
-        ring_copies: int | None = None,
+        **settings: Any,
     ) -> str:
-        """How the query would run, as text.
+        """How the query would run with these settings, as text: those that `run` takes, or `start` of a `writeStream`.
 
-        What `DataFrame.explain` takes is accepted too, as in `explain(True)` and `explain(mode="formatted")`; there is
-        one text for all of it. Nothing is printed.
+        What they would refuse is refused. What `DataFrame.explain` takes is accepted too, as in `explain(True)` and
+        `explain(mode="formatted")`; there is one text for all of it. Nothing is printed.
         """
         for asked in (extended, mode):
             if isinstance(asked, str) and asked not in SPARK_MODES:
@@ -234,20 +226,13 @@ class _Explained:
                     detail=f"Modes are those of DataFrame.explain: {', '.join(SPARK_MODES)}.",
                     hint=did_you_mean(asked, SPARK_MODES),
                 )
-        setting = plan if isinstance(plan, str) and plan not in SPARK_MODES else "auto"
-        chosen = self._choose(setting)
-        way = _ring_way(ring, ring_segment, ring_copies)
-        return explain_text(
-            self.physical(setting, way), chosen.reason, considered=chosen.alternatives, statistics=self.statistics
+        return start_text(
+            self._look_ahead(plan if isinstance(plan, str) and plan not in SPARK_MODES else "auto", settings)
         )
 
-    def picture(self, plan: str = "auto") -> str:
-        """How the query would run, as an SVG picture with estimated rates and sizes."""
-        chosen = self._choose(plan)
-        graph = graph_of(self.query, self.statistics)
-        physical = self.physical(plan)
-        source = estimate_source(graph, self.statistics)
-        return draw_plan(physical, flows(chosen.tree, graph), chosen.reason, source)
+    def picture(self, plan: str = "auto", **settings: Any) -> str:
+        """The same as an SVG picture, with estimated rates and sizes."""
+        return start_picture(self._look_ahead(plan, settings))
 
 
 class SparkQuery(_Explained):
@@ -263,6 +248,9 @@ class SparkQuery(_Explained):
         from watersmeet.runtime.spark.writer import StreamWriter
 
         return StreamWriter(self.query, self._frames, self.statistics)
+
+    def _look_ahead(self, plan: str, settings: Mapping[str, Any]) -> StartPlan:
+        return self.writeStream.option("plan", plan).look_ahead(**settings)
 
 
 class LocalQuery(_Explained):
@@ -362,6 +350,69 @@ class LocalQuery(_Explained):
         `report` is called with an event for each batch, as `watersmeet run --json` prints them.
         Groups without windows need `output_mode="update"`: each batch yields those that it has changed.
         """
+        settings = self._settings(
+            plan=plan,
+            slots=slots,
+            groups=groups,
+            memory=memory,
+            slot_memory=slot_memory,
+            spill=spill,
+            balance=balance,
+            ring_slots=ring_slots,
+            ring_adapt=ring_adapt,
+            ring_seconds=ring_seconds,
+            ring=ring,
+            ring_segment=ring_segment,
+            ring_copies=ring_copies,
+            max_candidates=max_candidates,
+            output_mode=output_mode,
+        )
+        limits = parse_limits(max_batch_rows, max_batch_bytes).limits
+        opened = open_run(self.query, settings, note=note_to(report), costs=stored_costs)
+        results = MemoryResults()
+        with closing(opened):
+            run = LocalRun(
+                opened.plan,
+                opened.checkpoint,
+                results,
+                controller=opened.controller,
+                report=report,
+                clock=clock,
+                make_spec=opened.make_spec,
+                start=opened.start,
+            )
+            sources: dict[str, LocalSource] = {
+                entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows), limits)
+                for entry in self.query.inputs
+            }
+            with closing(run):
+                for _ in run.batches(sources):
+                    yield from results.pop()
+
+    def _look_ahead(self, plan: str, settings: Mapping[str, Any]) -> StartPlan:
+        of_others = {"batch_rows", "max_batch_rows", "max_batch_bytes", "report", "clock"}  # which no plan depends on
+        known = {name: value for name, value in settings.items() if name not in of_others}
+        return look_ahead(self.query, self._settings(plan=plan, **known), None, "local", costs=stored_costs)
+
+    def _settings(
+        self,
+        *,
+        plan: str = "auto",
+        slots: int = DEFAULT_SLOTS,
+        groups: int = DEFAULT_GROUPS,
+        memory: str | int | None = None,
+        slot_memory: str | int | None = None,
+        spill: str = DEFAULT_POLICY,
+        balance: str = BalanceSettings.policy,
+        ring_slots: int | str = AUTO,
+        ring_adapt: str = RingSettings.policy,
+        ring_seconds: float | None = None,
+        ring: str = RingWay.name,
+        ring_segment: str | timedelta | None = None,
+        ring_copies: int | None = None,
+        max_candidates: int | None = None,
+        output_mode: str = APPEND,
+    ) -> RunSettings:
         check_slots(slots, groups)
         check_output_mode(self.query, output_mode, 'output_mode="update"')
         limit = AdaptSettings(
@@ -374,30 +425,8 @@ class LocalQuery(_Explained):
             ).following(None, slots),
         )
         way = _ring_way(ring, ring_segment, ring_copies)
-        way.check_slots(limit.ring.slots or slots)
-        refuse_budget(self.query, limit, way)
-        limits = parse_limits(max_batch_rows, max_batch_bytes).limits
-        chosen = self._choose(plan)
-        rates = known_rates(self.query, self.statistics)
-        spec = spec_of(self.query, chosen.tree, chosen.orders, limit.watched, way, rates)
-        results = MemoryResults()
-        with ExitStack() as stack:
-            # What is spilled goes to a temporary folder.
-            folder = (
-                None if not limit.watched else stack.enter_context(tempfile.TemporaryDirectory(prefix="watersmeet-"))
-            )
-            cold = None if folder is None else Folder(folder, durable=False)
-            asked = RunSettings(memory=limit, slots=slots, groups=groups)
-            checkpoint = in_memory(self.query, spec, first_placement(self.query, asked, spec, chosen), cold)
-            physical = lay_out_spec(self.query, spec)
-            run = LocalRun(physical, checkpoint, results, limit, report=report, clock=clock)
-            stack.callback(run.close)
-            sources: dict[str, LocalSource] = {
-                entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows), limits)
-                for entry in self.query.inputs
-            }
-            for _ in run.batches(sources):
-                yield from results.pop()
+        limits = Limits(memory=limit.budget_bytes or math.inf)
+        return RunSettings(PlanSettings(plan, self.statistics, limits, way), limit, slots, groups)
 
 
 class _LocalInput:

@@ -16,15 +16,16 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.file_sums import sum_of
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.query_graph import Statistics
-from watersmeet.plan.layout import lay_out_spec
+from watersmeet.plan.query import Query
 from watersmeet.runtime import opening
 from watersmeet.runtime.checkpoint import newest_manifest
-from watersmeet.runtime.opening import OpenRun, open_run, plan_ahead
+from watersmeet.runtime.opening import OpenRun, look_ahead, open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.forced_step import ForcedStep
 from watersmeet.settings.plan import PlanSettings
 from watersmeet.settings.run import RunSettings
+from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
@@ -55,6 +56,10 @@ def folders(tmp_path: Path) -> CheckpointFolders:
     return CheckpointFolders(str(tmp_path / "ck"))
 
 
+def ahead(query: Query, settings: RunSettings, folders: CheckpointFolders | None = None) -> StartPlan:
+    return look_ahead(query, settings, folders, "local")
+
+
 def opened(run: OpenRun) -> OpenRun:
     run.close()
     return run
@@ -71,10 +76,10 @@ def test_a_restart_has_the_plan_of_its_checkpoint_whatever_statistics_say(
         again = opened(open_run(SQUARE, settings(plan, known), folders))
         assert again.plan.spec == first.plan.spec
         assert set(again.plan.states) == set(first.plan.states)
-        assert plan_ahead(SQUARE, settings(plan, known), folders)[0] == first.plan.spec
-    fresh = [plan_ahead(SQUARE, settings(plan, known), None)[0] for known in others[:2]]
+        assert ahead(SQUARE, settings(plan, known), folders).plan.spec == first.plan.spec
+    fresh = [ahead(SQUARE, settings(plan, known)).plan for known in others[:2]]
     if plan == "mjoin":
-        assert any(set(lay_out_spec(SQUARE, spec).states) != set(first.plan.states) for spec in fresh)
+        assert any(set(found.states) != set(first.plan.states) for found in fresh)
 
 
 def test_a_restart_keeps_what_rows_carry(folders: CheckpointFolders) -> None:
@@ -199,13 +204,13 @@ def test_other_slots_keep_what_was_cut_by_a_run_that_was_still_alive(
 
 
 def test_a_run_that_asks_for_another_plan_begins_with_its_own(folders: CheckpointFolders) -> None:
-    assert opened(open_run(QUERY, settings(), folders)).asked is None
-    other = opened(open_run(QUERY, settings("(A (B C))"), folders))
-    assert other.asked is not None
-    assert (other.plan.tree, other.asked.plan) == (TREE, "(A (B C))"), "the driver changes it"
-    assert opened(open_run(QUERY, settings("(A (B C))"), folders)).asked == other.asked, "it has not been changed"
+    assert opened(open_run(QUERY, settings(), folders)).start.change is None
+    for _ in range(2):  # it has not been changed by the first of them
+        other = opened(open_run(QUERY, settings("(A (B C))"), folders))
+        assert other.start.change is not None
+        assert (other.plan.tree, other.start.change.plan.tree) == (TREE, "(A (B C))"), "the driver changes it"
     left_open = opened(open_run(QUERY, settings("auto"), folders))
-    assert (left_open.plan.tree, left_open.asked) == (TREE, None), "to leave it open is no other plan"
+    assert (left_open.plan.tree, left_open.start.change) == (TREE, None), "to leave it open is no other plan"
 
 
 def test_what_is_refused_leaves_the_checkpoint_free(folders: CheckpointFolders) -> None:
@@ -219,7 +224,7 @@ def test_what_is_refused_leaves_the_checkpoint_free(folders: CheckpointFolders) 
 def test_another_number_of_groups_is_left_to_the_driver(folders: CheckpointFolders) -> None:
     opened(open_run(QUERY, settings(), folders))
     other = opened(open_run(QUERY, RunSettings(PlanSettings(TREE), groups=GROUPS + 1), folders))
-    assert (other.checkpoint.manifest.placement.groups, other.groups) == (GROUPS, GROUPS + 1)
+    assert (other.checkpoint.manifest.placement.groups, other.start.groups) == (GROUPS, GROUPS + 1)
 
 
 def test_a_runtime_may_refuse(folders: CheckpointFolders) -> None:
@@ -253,12 +258,13 @@ def test_what_a_run_without_a_checkpoint_spills_goes_with_it() -> None:
     assert opened(open_run(QUERY, settings())).spill is None
 
 
-def test_planning_ahead_changes_nothing(folders: CheckpointFolders, tmp_path: Path) -> None:
-    assert str(plan_ahead(QUERY, settings("(A (B C))"), folders)[0].tree) == "(A (B C))"
+def test_looking_ahead_changes_nothing(folders: CheckpointFolders, tmp_path: Path) -> None:
+    assert ahead(QUERY, settings("(A (B C))"), folders).tree == "(A (B C))"
     assert not (tmp_path / "ck").exists()
     opened(open_run(QUERY, settings(), folders))
+    before = newest_manifest(folders)
     other = bind("SELECT A.v FROM A, B WHERE A.k = B.k", STREAMS)
-    assert str(plan_ahead(other, settings("auto"), folders)[0].tree) == "(A B)", (
-        "a checkpoint of another query says nothing"
-    )
-    assert str(plan_ahead(QUERY, settings("(A (B C))"), folders)[0].tree) == "(A (B C))", "what it would change to"
+    with pytest.raises(CheckpointError, match="belongs to another query"):
+        ahead(other, settings("auto"), folders)
+    assert ahead(QUERY, settings("(A (B C))"), folders).tree == "(A (B C))", "what it would change to"
+    assert newest_manifest(folders) == before

@@ -25,7 +25,7 @@ from watersmeet.model.routing import Groups
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
-from watersmeet.runtime.checkpoint import first_manifest, in_memory
+from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
@@ -33,6 +33,7 @@ from watersmeet.runtime.stages.slot_state import slices_of
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import BalanceSettings
 from watersmeet.settings.forced_step import parse_groups, parse_step
+from watersmeet.state.first_manifest import first_manifest
 from watersmeet.state.manifest import Manifest
 
 SCHEMA = pa.schema([("k", pa.int64()), ("y", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])

@@ -8,16 +8,12 @@ from pathlib import Path
 
 from watersmeet.cli.notes import tell
 from watersmeet.config import load_job
-from watersmeet.draw.explain import explain_json, explain_text
-from watersmeet.draw.picture import draw_plan
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
-from watersmeet.optimize.flows import estimate_source, flows
-from watersmeet.optimize.query_graph import graph_of
-from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
-from watersmeet.runtime.foreseeing import Foreseen, foresee
-from watersmeet.runtime.opening import placement_ahead, plan_ahead, settings_of, with_shapes
+from watersmeet.runtime.opening import look_against, look_ahead, settings_of
+from watersmeet.start.resumption import Resumption
+from watersmeet.start.showing import start_json, start_picture, start_text
 from watersmeet.state.folders import CheckpointFolders
 
 STDOUT = "-"
@@ -45,33 +41,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def explain(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
-    query = bind(job.query, job.streams())
+    query, settings, runtime = bind(job.query, job.streams()), settings_of(job), job.run.runtime
     check_output_mode(query, job.sink.mode, IN_JOB_FILE)
     if args.against is not None:
-        return _explain_against(args, foresee(query, settings_of(job), CheckpointFolders(args.against)))
+        return _explain_against(args, look_against(query, settings, CheckpointFolders(args.against), runtime, tell))
     folders = None if job.run.checkpoint is None else CheckpointFolders(job.run.checkpoint)
-    spec, chosen = plan_ahead(query, settings_of(job), folders, tell)
-    plan = with_shapes(query, spec, folders)
-    placement = placement_ahead(query, settings_of(job), folders, spec, chosen)
-    told = plan, chosen.reason, None, chosen.alternatives, chosen.statistics.measured, placement, chosen.statistics
+    start = look_ahead(query, settings, folders, runtime, tell)
     if args.json:
-        print(json.dumps(explain_json(*told), indent=2))
+        print(json.dumps(start_json(start), indent=2))
     elif args.svg is not None:
-        graph = graph_of(query, chosen.statistics)
-        source = estimate_source(graph, chosen.statistics)
-        picture = draw_plan(lay_out_spec(query, spec), flows(chosen.tree, graph), chosen.reason, source)
+        picture = start_picture(start)
         if args.svg == STDOUT:
             print(picture, end="")
         else:
             _write_picture(args.svg, picture, args.job)
-            print(f"plan {plan.tree} is drawn in {args.svg}")
+            print(f"plan {start.tree} is drawn in {args.svg}")
     else:
-        print(explain_text(*told), end="")
+        print(start_text(start), end="")
     return 0
 
 
-def _explain_against(args: argparse.Namespace, found: Foreseen) -> int:
-    """What would come of a run, or the error that it would end with."""
+def _explain_against(args: argparse.Namespace, found: Resumption) -> int:
+    """Show what a run would do with a checkpoint, or the error that it would end with."""
     if args.svg is not None:
         raise JobError("--against has no picture", hint="Leave out --svg.")
     if args.json:

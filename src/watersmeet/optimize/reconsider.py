@@ -44,14 +44,23 @@ def no_clock() -> float:
     return 0.0
 
 
+def standard_model() -> CostModel:
+    """For machines that nobody measures."""
+    return STANDARD_MODEL
+
+
 @dataclass(frozen=True)
 class Planning:
     """What is known beside what is measured: statistics that were given, limits, and what the machine is like."""
 
     statistics: Statistics = field(default_factory=Statistics)
     limits: Limits = NO_LIMITS
-    model: CostModel = STANDARD_MODEL
+    find_model: Callable[[], CostModel] = standard_model  # asked for when a plan is priced, and not before
     clock: Callable[[], float] = no_clock  # that searches are timed by
+
+    @property
+    def model(self) -> CostModel:
+        return self.find_model()
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,15 @@ STRATEGIES: tuple[tuple[str, Strategy], ...] = (
 )
 
 
+def is_strategy(setting: str) -> bool:
+    """Whether a plan setting names a strategy that searches for a plan, and not a plan.
+
+    >>> is_strategy("auto"), is_strategy("((A B) C)"), is_strategy("left-deep")
+    (True, False, False)
+    """
+    return setting in dict(STRATEGIES)
+
+
 def find_strategy(name: str) -> Strategy:
     """The strategy of this name."""
     known = dict(STRATEGIES)

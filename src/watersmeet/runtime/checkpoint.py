@@ -28,17 +28,16 @@ from watersmeet.plan.spec import PlanSpec
 from watersmeet.runtime.clock import utc_text
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.withdrawing import finish_rollbacks
-from watersmeet.state.epochs import FIRST_EPOCH, NOBODY, Holder, TakenOverError
+from watersmeet.state.epochs import FIRST_EPOCH, Holder, TakenOverError
 from watersmeet.state.file_lists import FilesRead
 from watersmeet.state.files import Folder
+from watersmeet.state.first_manifest import first_manifest
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.gc import collect_everything, collect_files
-from watersmeet.state.identity import identify
 from watersmeet.state.lock import CheckpointLock
-from watersmeet.state.manifest import Manifest, Track
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.retention import Retention
 from watersmeet.state.segment_files import FileSegments, MemorySegments, Segments
-from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.syncing import sync_files
 from watersmeet.state.table import Consequences, FileTable, Requirement, Table, none
 from watersmeet.state.updates import (
@@ -176,49 +175,20 @@ def newest_manifest(folders: CheckpointFolders) -> Manifest | None:
     return None if table is None else table.manifest
 
 
-def new_name() -> str:
-    """A name for a checkpoint that no other one has."""
-    return uuid.uuid4().hex[:12]
-
-
 def this_run(waiting: tuple[Folder, ...] = ()) -> Holder:
     """This process as the holder of a checkpoint, which gives it its epoch."""
     addresses = tuple(folder.path() for folder in waiting)
     return Holder(FIRST_EPOCH, uuid.uuid4().hex, socket.gethostname(), os.getpid(), utc_text(), addresses)
 
 
-def first_manifest(
-    query: Query,
-    spec: PlanSpec,
-    placement: Placement,
-    why: str = "",
-    holder: Holder = NOBODY,
-    name: str | None = None,
-    retention: Retention = Retention(),  # noqa: B008 - frozen
-    asked: str = "",
-) -> Manifest:
-    """Version 0 of a run, of a checkpoint of this name, or of a new one."""
-    decision = {"decision": "plan", "plan": str(spec.tree), "reason": why, "version": 0}
-    decisions = (decision,) if why else ()
-    segments = SegmentTable.of()
-    tracks, own_name = (Track(spec, why, asked=asked),), name or new_name()
-    return Manifest(
-        0,
-        identify(query),
-        tracks,
-        placement,
-        segments,
-        decisions=decisions,
-        holder=holder,
-        id=own_name,
-        retention=retention,
-    )
-
-
 def in_memory(query: Query, spec: PlanSpec, placement: Placement, spill: Folder | None = None) -> Checkpoint:
     """A run that leaves nothing behind. Its state is in memory, or, with a memory budget, in the folder `spill`."""
-    table = Table(first_manifest(query, spec, placement))
-    return Checkpoint(table, MemorySegments() if spill is None else FileSegments(spill, keep_open=True))
+    return hold_in_memory(first_manifest(query, spec, placement), spill)
+
+
+def hold_in_memory(first: Manifest, spill: Folder | None) -> Checkpoint:
+    """The same from its first version."""
+    return Checkpoint(Table(first), MemorySegments() if spill is None else FileSegments(spill, keep_open=True))
 
 
 def hold(folders: CheckpointFolders, table: FileTable, outputs: Outputs, lock: CheckpointLock) -> Checkpoint:
@@ -328,3 +298,11 @@ def refuse_made_locally(manifest: Manifest) -> None:
             detail="Its state says which files were read, which Spark cannot go by.",
             hint='Use runtime = "local" in [run], or another checkpoint folder.',
         )
+
+
+def refuse_other_runtime(runtime: str, folders: CheckpointFolders, manifest: Manifest | None) -> None:
+    """Refuse a checkpoint that the other runtime made."""
+    if runtime == "local":
+        refuse_made_on_spark(folders)
+    elif manifest is not None:
+        refuse_made_locally(manifest)

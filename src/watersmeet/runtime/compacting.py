@@ -20,8 +20,8 @@ from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.checkpoint import Checkpoint, this_run
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.context import BatchContext
-from watersmeet.runtime.former_query import query_of
 from watersmeet.runtime.stages.slot_state import SlotState
+from watersmeet.start.former_query import query_of
 from watersmeet.state.compaction import Candidate, choose_all
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.ledger import Ledgers

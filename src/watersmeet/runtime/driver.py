@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from watersmeet import faults
@@ -54,10 +54,10 @@ from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport, merge_
 from watersmeet.runtime.rhythm import Rhythm
 from watersmeet.runtime.seeding import Seeding
 from watersmeet.settings.words import AUTO, OFF
+from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.boundaries import Boundaries, due_boundaries
 from watersmeet.state.by_slot import state_bytes_by_slot
 from watersmeet.state.files import Folder
-from watersmeet.state.identity import identify
 from watersmeet.state.manifest import Delivery, Manifest
 from watersmeet.state.segment_files import FileSegments, file_name
 from watersmeet.state.shapes import plan_of
@@ -85,16 +85,6 @@ def _by_standard_costs(query: Query) -> MakeSpec:
         return spec_of(query, chosen.tree, chosen.orders, lineage, ring), chosen.reason
 
     return make_spec
-
-
-@dataclass(frozen=True)
-class AskedPlan:
-    """A plan, and perhaps a query, that a run is started with and its checkpoint does not have."""
-
-    plan: str
-    setting: str
-    query: Query
-    reason: str
 
 
 class Executor(Protocol[SourceT]):
@@ -125,19 +115,17 @@ class Driver(Generic[SourceT]):
         clock: Clock | None = None,
         gatherer: Gatherer | None = None,
         make_spec: MakeSpec | None = None,
-        asked: AskedPlan | None = None,
+        start: StartPlan | None = None,
         find_backlogs: FindBacklogs = dict,
-        groups: int | None = None,
         waits: bool = False,
     ) -> None:
-        """`asked` and `groups`: what the run is to change to before it does anything else.
+        """`start` holds the plan and the number of groups that the run changes to before it does anything else.
 
         With `waits`, the end of the input is not that of the streams: what waits for their watermarks goes on waiting.
         """
         self.plan = plan
         self.make_spec = make_spec or _by_standard_costs(plan.query)
-        self._asked = asked
-        self._groups = groups
+        self._start = start  # until what it asks for was done
         self._waits = waits
         self._find_backlogs = find_backlogs
         self.checkpoint = checkpoint
@@ -337,22 +325,23 @@ class Driver(Generic[SourceT]):
             return to_json(decision)
 
     def _change_as_asked(self) -> None:
-        """Change to the query and the plan that the run was started with, where its checkpoint has others."""
+        """Change to the query, the plan and the groups that the run was started with."""
         with self.turn:
-            if self._asked is not None:
-                asked, self._asked = self._asked, None
+            start, self._start = self._start, None
+            if start is None:
+                return
+            if (asked := start.change) is not None:
                 before, origin = self.manifest.last_batch + 1, BySettings()
-                change = ChangePlan(asked.plan, MovingState.name, before, asked.reason, origin=origin)
-                self._migrator.begin(change, asked.setting, asked.query)
-                if self.manifest.query.digest != identify(asked.query).digest:
+                change = ChangePlan(asked.asked, MovingState.name, before, asked.reason, origin=origin)
+                self._migrator.begin(change, asked)
+                if self.manifest.query.digest != asked.identity.digest:
                     raise ResourceError(
                         "the state could not be made to serve the query that this run has",
                         detail=str(self.manifest.decisions[-1]["reason"]),
                         hint="See that there is room on the disk, or go back to the former query.",
                     )
-            groups, self._groups = self._groups, None
-            if groups is not None and groups != self.manifest.placement.groups:
-                self._regroup(groups)
+            if start.groups != self.manifest.placement.groups:
+                self._regroup(start.groups)
 
     def _regroup(self, groups: int) -> None:
         """Have so many groups, once nothing is owed; see `regrouping.py`."""

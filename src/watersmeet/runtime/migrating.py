@@ -36,18 +36,17 @@ from watersmeet.model.ids import LIVE, StateName
 from watersmeet.model.origin import Origin, origin_from_json
 from watersmeet.model.routing import Groups, count_groups, groups_text
 from watersmeet.model.segments import Segment, ranges_from_json
-from watersmeet.optimize.allocate import SPREAD, allocate, load_factors
-from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.layout.shapes import check_groups, common_key
 from watersmeet.plan.matching import Matching, match_plans
 from watersmeet.plan.physical import PhysicalPlan, State
-from watersmeet.plan.query import Query
 from watersmeet.plan.tree import still_weighed
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.reports import TaskReport
 from watersmeet.runtime.seeding import Seeding
 from watersmeet.settings.words import AUTO
+from watersmeet.start.placing import placement_after_change
+from watersmeet.start.start_plan import PlanChange
 from watersmeet.state.expiry import expire_made, horizon_us
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import ANSWERS, WARMS_UP, Manifest, Track, Warming
@@ -163,25 +162,26 @@ class Migrator:
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    def begin(self, change: ChangePlan, asked: str | None = None, query: Query | None = None) -> Decided:
+    def begin(self, change: ChangePlan, asked: PlanChange | None = None) -> Decided:
         """Set out for another plan; where there is nothing to wait for, it is there at once. The decision.
 
-        With `query`, for a plan of that one, which the query was changed to.
+        `asked` has the plan that the run was started with, which may be of another query.
         """
         driver = self._driver
         if self.under_way:
             if asked is None:
                 return self._record(self._abandoned(change, "another change of the plan is under way"))
             self.abandon("the settings name another plan")
-        try:
-            spec, why = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
-        except RingError as error:
-            if asked is not None:
-                raise
-            return self._record(self._abandoned(change, error.primary))
-        # Rows that were combined cannot be told apart again. What they weigh goes on with them.
-        spec = replace(spec, tree=still_weighed(spec.tree, self._manifest.answering.spec.tree))
-        plan = lay_out_spec(query or driver.plan.query, spec)
+        if asked is not None:
+            plan, why = asked.plan, asked.why
+        else:
+            try:
+                spec, why = driver.make_spec(change.plan, self._manifest, driver.controller.watched)
+            except RingError as error:
+                return self._record(self._abandoned(change, error.primary))
+            # Rows that were combined cannot be told apart again. What they weigh goes on with them.
+            spec = replace(spec, tree=still_weighed(spec.tree, self._manifest.answering.spec.tree))
+            plan = lay_out_spec(driver.plan.query, spec)
         shapes = shapes_of(driver.plan.query, self._manifest)
         within = change.within
         if within is not None:
@@ -193,8 +193,8 @@ class Migrator:
         elif len(shapes) > 1 and common_key([*(shape.plan for shape in shapes), plan]) is None:
             self.unite(f"{change.reason}: {plan.tree} has other groups", change.origin)
         self._head_for(plan, within)
-        asked = self._manifest.answering.asked if asked is None else asked
-        return self._set_out(Track(spec, why, asked=asked, within=within), change, self._road(change, within))
+        setting = self._manifest.answering.asked if asked is None else asked.setting
+        return self._set_out(Track(plan.spec, why, asked=setting, within=within), change, self._road(change, within))
 
     def _set_out(self, track: Track, change: ChangePlan, road: Road) -> Decided:
         """Take the first step to what is headed for."""
@@ -405,12 +405,7 @@ class Migrator:
     def _placed(self, former: PhysicalPlan, plan: PhysicalPlan) -> list[Update]:
         """Where operators run on keys that the former plan did not have; the others stay."""
         balance, placement = self._driver.controller.settings.balance, self._manifest.placement
-        if balance.allocate == SPREAD or len(plan.shapes) > 1:  # shapes are all on one key, which they had before
-            return []
-        for partitioning in {state.partitioning for state in former.states.values()}:
-            placement = placement.move(partitioning, {})  # as it is
-        loads = load_factors(plan, Statistics(measured=self._manifest.measured))
-        placed = allocate(balance.allocate, loads, placement, balance.weights)
+        placed = placement_after_change(placement, former, plan, balance, self._manifest.measured)
         return [] if placed == placement else [SetPlacement(placed)]
 
     def _seedings(self, seen: Warming, upto: int, cursor: int | None = None) -> list[Seeding]:

@@ -14,7 +14,7 @@ from watersmeet.config import parse_job
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
-from watersmeet.runtime.former_query import query_of
+from watersmeet.start.former_query import query_of
 from watersmeet.state.identity import identify
 
 JOB = """

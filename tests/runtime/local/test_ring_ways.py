@@ -108,7 +108,7 @@ def test_explain_says_how_often_rows_are_kept() -> None:
     assert "J1 ring, aligned with A in segments of 50 s" in shown
     assert "A once, B 1.4 times" in shown
     assert "aligned" not in query.explain()
-    assert "J1 keeps each row 3 times (ctr)" in query.explain(ring="ctr", ring_copies=3)
+    assert "J1 keeps each row 3 times (ctr)" in query.explain(ring="ctr", ring_copies=3, slots=3)
 
 
 def test_a_job_goes_from_one_way_to_another_when_it_is_started_again(

@@ -62,8 +62,7 @@ def run_job(
             clock=clock,
             gatherer=None if sink.deliver_every is None else Gatherer(outputs, sink.deliver_every),
             make_spec=run.make_spec,
-            asked=run.asked,
-            groups=run.groups,
+            start=run.start,
             waits=job.run.at_end == WAIT,
         )
         try:

@@ -9,7 +9,7 @@ from watersmeet.adapt.controller import Controller
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
-from watersmeet.runtime.driver import AskedPlan, Deliver, Driver, MakeSpec
+from watersmeet.runtime.driver import Deliver, Driver, MakeSpec
 from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.executor import LocalExecutor, SourceBatches
@@ -17,6 +17,7 @@ from watersmeet.runtime.local.loop import run_batches
 from watersmeet.runtime.local.sources import LocalSource
 from watersmeet.runtime.stages import ResultWriter
 from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest
 
@@ -39,8 +40,7 @@ class LocalRun:
         clock: Clock | None = None,
         gatherer: Gatherer | None = None,
         make_spec: MakeSpec | None = None,
-        asked: AskedPlan | None = None,
-        groups: int | None = None,
+        start: StartPlan | None = None,
         threads: int | None = None,
         waits: bool = False,
     ) -> None:
@@ -58,8 +58,7 @@ class LocalRun:
             self._clock,
             gatherer,
             make_spec,
-            asked,
-            groups=groups,
+            start,
             waits=waits,
         )
 

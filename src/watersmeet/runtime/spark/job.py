@@ -30,12 +30,13 @@ from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
 from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns, probe_files
 from watersmeet.runtime.moved_files import refuse_moved_on_spark
-from watersmeet.runtime.opening import plan_ahead, settings_of
+from watersmeet.runtime.opening import look_ahead, settings_of
 from watersmeet.runtime.source_files import SourceRoot
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate, translate_start
 from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.runtime.spark.writer import StreamWriter
 from watersmeet.secrets import hide
+from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.addresses import for_spark, is_local, local_path
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.table import OlderFormatError
@@ -72,8 +73,10 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     check_output_mode(query, job.sink.mode, IN_JOB_FILE)
     assert job.run.checkpoint is not None, "the job file was checked"
     folders = CheckpointFolders(job.run.checkpoint)
+    start: StartPlan | None = None
     with suppress(OlderFormatError):  # it is brought up to date when it is opened
-        plan_ahead(query, settings_of(job), folders, note_to(report))  # a mistake shows before a JVM starts
+        # A mistake shows before a JVM starts.
+        start = look_ahead(query, settings_of(job), folders, job.run.runtime, note_to(report))
     streams = {entry.stream.name for entry in query.inputs}
     fresh = not folders.home.names()
     for name in sorted(streams):
@@ -87,6 +90,8 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             frames = {name: _open(session, job.sources[name]) for name in streams}
             writer = StreamWriter(query, frames, job.stats).format(job.sink.format).adapt(job.adapt).report(report)
             writer.options(**writer_options(job))
+            if start is not None:
+                writer.begin_with(start)
             run = writer.outputMode(job.sink.mode).trigger(**_trigger(job.run.trigger)).start()
         except SPARK_ERRORS as error:
             raise translate(error) from cause(error)

@@ -78,8 +78,7 @@ class SparkRun:
             self._tell,
             gatherer=gatherer,
             make_spec=opened.make_spec,
-            asked=opened.asked,
-            groups=opened.groups,
+            start=opened.start,
             waits=waits,
             find_backlogs=lambda: backlogs(self._progress_of_spark(), opened.plan.streams),
         )
@@ -360,10 +359,10 @@ class SparkRun:
         """The plan with what its states hold, and what was measured so far."""
         manifest, plan = self._manifest, self._driver.plan
         sizes = state_sizes(plan, manifest) if manifest.batch is not None else None
-        changed = plan is not self._opened.plan  # and what was weighed up for the former one says nothing of it
-        considered = () if changed else self._opened.chosen.alternatives
-        reason = manifest.answering.reason if changed else self._opened.chosen.reason
-        known = replace(self._opened.chosen.statistics, measured=manifest.measured)
+        chosen = self._opened.start.chosen
+        changed = plan is not self._opened.start.plan  # and what was considered for that one says nothing of this one
+        considered, reason = ((), manifest.answering.reason) if changed else (chosen.alternatives, chosen.reason)
+        known = replace(chosen.statistics, measured=manifest.measured)
         return explain_text(plan, reason, sizes, considered, manifest.measured, manifest.placement, known)
 
     def decisions(self) -> list[Mapping[str, Any]]:

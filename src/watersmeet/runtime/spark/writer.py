@@ -25,7 +25,6 @@ from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slot
 from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
-from watersmeet.plan.layout import lay_out
 from watersmeet.plan.output_mode import APPEND, check_output_mode, refuse_gathering
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
@@ -33,7 +32,7 @@ from watersmeet.plan.ring_ways import RingWay
 from watersmeet.runtime.checkpoint import refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.gathering import Gatherer
-from watersmeet.runtime.opening import OpenRun, open_run
+from watersmeet.runtime.opening import OpenRun, look_ahead, open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
@@ -48,6 +47,7 @@ from watersmeet.settings.replan import ReplanSettings
 from watersmeet.settings.ring import RingSettings, read_ring_slots
 from watersmeet.settings.run import RunSettings
 from watersmeet.settings.scale import ScaleSettings
+from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.addresses import secret_parts
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.retention import VERSIONS_KEPT
@@ -119,6 +119,7 @@ class StreamWriter:
         self._report: Report = silent
         self._adapt = AdaptConfig()
         self._mode = APPEND
+        self._ahead: StartPlan | None = None
 
     def format(self, source: str) -> StreamWriter:
         """`parquet` (exactly once) or `noop` (results are counted and let go). For anything else, `foreachBatch`."""
@@ -195,16 +196,16 @@ class StreamWriter:
         """Not supported: see `foreachBatch`."""
         raise JobError("foreach is not supported", hint="Use foreachBatch, which gets the results of a batch together.")
 
-    def start(
+    def _configure(
         self,
-        path: str | None = None,
-        format: str | None = None,
-        outputMode: str | None = None,
-        partitionBy: Any = None,
-        queryName: str | None = None,
-        **options: Any,
-    ) -> SparkRun:
-        """Start the query. Returns at once."""
+        path: str | None,
+        format: str | None,
+        outputMode: str | None,
+        partitionBy: Any,
+        queryName: str | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        """Take the arguments of `start`."""
         self.options(**options)
         if format is not None:
             self.format(format)
@@ -216,6 +217,33 @@ class StreamWriter:
             self.queryName(queryName)
         if path is not None:
             self.option("path", path)
+
+    def look_ahead(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: Any = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> StartPlan:
+        """What `start` with the same arguments would begin with now. Changes nothing."""
+        self._configure(path, format, outputMode, partitionBy, queryName, options)
+        where = self._options.get("checkpointLocation")
+        folders = None if where is None else CheckpointFolders(where)
+        return look_ahead(self._query, self._settings(), folders, "spark", note_to(self._report))
+
+    def start(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: Any = None,
+        queryName: str | None = None,
+        **options: Any,
+    ) -> SparkRun:
+        """Start the query. Returns at once."""
+        self._configure(path, format, outputMode, partitionBy, queryName, options)
         self._check_folders()
         check_output_mode(self._query, self._mode, _ASK_FOR_UPDATE)
         if "deliverEvery" in self._options:
@@ -246,6 +274,7 @@ class StreamWriter:
             outputs,
             refuse_made_locally,
             note_to(self._report),
+            start=self._ahead,
         )
         try:
             return self._start(opened, folders, late)
@@ -272,7 +301,7 @@ class StreamWriter:
 
     def _start(self, opened: OpenRun, folders: CheckpointFolders, late: str | None) -> SparkRun:
         outputs = opened.outputs
-        plan = lay_out(opened.query, opened.chosen.tree)  # of the query as it is now: it says what is read
+        plan = opened.start.plan  # of the query as it is now: it says what is read
         union, layout = unite(plan, self._frames, self._wanted(plan, late))
         session = union.sparkSession
         use_this_python(session)
@@ -305,6 +334,11 @@ class StreamWriter:
     def adapt(self, adapt: AdaptConfig) -> StreamWriter:
         """All of `[adapt]` of a job file. The options `plan`, `spill` and `merge` go before it."""
         self._adapt = adapt
+        return self
+
+    def begin_with(self, start: StartPlan) -> StreamWriter:
+        """A start that `look_ahead` found with the same query and settings, before there was a session."""
+        self._ahead = start
         return self
 
     def _settings(self) -> RunSettings:

@@ -1,36 +1,27 @@
-"""What a run would do with a checkpoint that is there: goes on or not, with what it has, and what it would make.
-
-Looks only: takes no lock, changes nothing. What it says is true until somebody else commits.
-"""
+"""What a start does with the state of its checkpoint: what it keeps, makes and drops, or why it is refused. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from watersmeet.errors import CheckpointError, WatersmeetError
-from watersmeet.plan.layout import lay_out_spec
+from watersmeet.errors import WatersmeetError
 from watersmeet.plan.matching import match_plans
-from watersmeet.plan.query import Query
 from watersmeet.plan.ring_ways import UNSAID, RingWay
-from watersmeet.plan.spec import PlanSpec, way_of
-from watersmeet.runtime.checkpoint import newest_manifest
-from watersmeet.runtime.former_query import fitted, former_of
-from watersmeet.runtime.opening import plan_ahead, refuse_steps, regrouped, spec_of_changed
-from watersmeet.runtime.planning import silent_note
+from watersmeet.plan.spec import way_of
 from watersmeet.settings.run import RunSettings
-from watersmeet.state.folders import CheckpointFolders
+from watersmeet.start.placing import regrouped
+from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
-from watersmeet.state.shapes import plan_of
 
 KEPT, MADE, DROPPED = "kept", "made", "dropped"
 
 
 @dataclass(frozen=True)
-class ForeseenState:
-    """What becomes of a state, by its name, and the rows that it has."""
+class StateChange:
+    """Whether a state is kept, made or dropped, its name, and the rows that it has."""
 
     what: str
     state: str
@@ -38,12 +29,14 @@ class ForeseenState:
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class Resumption:
+    """What becomes of a checkpoint: of its plan, its states, its slots and groups, and what waits in it."""
+
     version: int
     batch: int  # the last one; -1 before the first
     former: str  # the plan of the checkpoint
-    plan: str  # that the run would have
-    states: tuple[ForeseenState, ...]
+    plan: str  # by the first batch
+    states: tuple[StateChange, ...]
     slots: tuple[int, int]
     groups: tuple[int, int]
     owing: int  # groups that owe results, which a change of the plan emits first
@@ -112,63 +105,41 @@ class Foreseen:
         }
 
 
-def foresee(query: Query, settings: RunSettings, folders: CheckpointFolders) -> Foreseen:
-    """What a run of `query` would do with the checkpoint in `folders`."""
-    manifest = newest_manifest(folders)
-    if manifest is None:
-        raise CheckpointError(
-            f'there is no checkpoint in "{folders.home.path()}"',
-            hint="Name the folder that [run] checkpoint or checkpointLocation names.",
-        )
-    try:
-        former, changes = former_of(manifest, query)
-        query = fitted(query, manifest)
-        if changes:
-            spec = spec_of_changed(former, query, settings, manifest)
-        else:
-            former = query
-            spec, _ = plan_ahead(query, settings, folders)
-            refuse_steps(query, settings, manifest, silent_note)
-    except WatersmeetError as error:
-        return _foreseen(manifest, settings, manifest.plan, refused=error)
-    return replace(_with_states(former, query, settings, manifest, spec), changes=changes)
-
-
-def _with_states(
-    former_query: Query, query: Query, settings: RunSettings, manifest: Manifest, spec: PlanSpec
-) -> Foreseen:
-    former, new = plan_of(former_query, manifest), lay_out_spec(query, spec)
-    if former_query is query and spec == manifest.answering.spec:
-        new = former  # with all its shapes
-    matching = match_plans(former, new)
-    told = [(KEPT, matching.kept), (MADE, matching.made), (DROPPED, matching.dropped)]
-    rows = {name: sum(entry.live_rows for entry in manifest.segments.of_state(name)) for name in former.states}
-    states = tuple(ForeseenState(what, name, rows.get(name, 0)) for what, names in told for name in names)
-    owing = sum(int(ledger.owing.sum()) for ledger in Ledgers(former).at(manifest).values())
-    rings = way_of(manifest.answering.spec), way_of(spec)
-    return replace(_foreseen(manifest, settings, new.tree, states, owing), rings=rings)
-
-
-def _foreseen(
-    manifest: Manifest,
-    settings: RunSettings,
-    plan: str,
-    states: tuple[ForeseenState, ...] = (),
-    owing: int = 0,
-    refused: WatersmeetError | None = None,
-) -> Foreseen:
-    track, placement = manifest.warming_up, manifest.placement
-    then = regrouped(placement.asking(settings.slots), settings)
-    return Foreseen(
+def resumption_of(start: StartPlan) -> Resumption:
+    """What a run that resumes does with the state of its checkpoint."""
+    manifest, matching = start.manifest, match_plans(start.former, start.plan)
+    changed = [(KEPT, matching.kept), (MADE, matching.made), (DROPPED, matching.dropped)]
+    rows = {name: sum(entry.live_rows for entry in manifest.segments.of_state(name)) for name in start.former.states}
+    coming = manifest.warming_up
+    return Resumption(
         version=manifest.version,
         batch=manifest.last_batch,
         former=manifest.plan,
-        plan=plan,
-        states=states,
-        slots=(placement.slots, then.slots),
-        groups=(placement.groups, settings.groups),
-        owing=owing,
+        plan=start.tree,
+        states=tuple(StateChange(what, name, rows.get(name, 0)) for what, names in changed for name in names),
+        slots=(manifest.placement.slots, start.placement.slots),
+        groups=(manifest.placement.groups, start.placement.groups),
+        owing=sum(int(ledger.owing.sum()) for ledger in Ledgers(start.former).at(manifest).values()),
         undelivered=len(manifest.undelivered),
-        on_its_way="" if track is None else str(track.spec.tree),
-        refused=refused,
+        on_its_way="" if coming is None else str(coming.spec.tree),
+        changes=start.query_changes,
+        rings=(way_of(manifest.answering.spec), way_of(start.plan.spec)),
+    )
+
+
+def refused_resumption(manifest: Manifest, settings: RunSettings, error: WatersmeetError) -> Resumption:
+    """What there is of a checkpoint that a run is refused."""
+    coming, placement = manifest.warming_up, manifest.placement
+    return Resumption(
+        version=manifest.version,
+        batch=manifest.last_batch,
+        former=manifest.plan,
+        plan=manifest.plan,
+        states=(),
+        slots=(placement.slots, regrouped(placement.asking(settings.slots), settings.groups).slots),
+        groups=(placement.groups, settings.groups),
+        owing=0,
+        undelivered=len(manifest.undelivered),
+        on_its_way="" if coming is None else str(coming.spec.tree),
+        refused=error,
     )

@@ -1,9 +1,10 @@
-"""The query of a checkpoint, bound anew from what the checkpoint says of it; and whether another can go on with it."""
+"""The query of a checkpoint, bound again from its text; and whether its state can serve the query of another run."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pyarrow as pa
@@ -18,17 +19,36 @@ from watersmeet.state.identity import identify, refuse_other_query
 from watersmeet.state.manifest import Manifest, QueryIdentity
 
 
-def former_of(manifest: Manifest, query: Query) -> tuple[Query, tuple[str, ...]]:
-    """The query that the state was made by, and what is other in `query`; raises if the state cannot serve it."""
-    if manifest.query.digest == identify(query).digest:
-        return query, ()
+@dataclass(frozen=True)
+class Served:
+    """The query that a state was made by, and the one of a run that resumes from it.
+
+    Both have the windows for pairs that the state can heed. Without `changes` they are the same object.
+    """
+
+    former: Query
+    query: Query
+    identity: QueryIdentity  # of `query`
+    changes: tuple[str, ...] = ()  # how they differ, as sentences
+
+
+def serve(manifest: Manifest, query: Query) -> Served:
+    """Fit a query to the state of a checkpoint; raises if the state cannot serve it.
+
+    A state keeps the windows for pairs that its plan was made with. The state of another query may lack the event times
+    that new ones need: then rows stay for longer, and the answer is the same.
+    """
+    identity, pairs = identify(query), manifest.answering.spec.pairs
+    if manifest.query.digest == identity.digest:
+        same = query.heeding(pairs)
+        return Served(same, same, identity)
     try:
-        former = query_of(manifest.query).heeding(manifest.answering.spec.pairs)
+        former = query_of(manifest.query).heeding(pairs)
     except CheckpointError:  # it has functions of the user's
-        refuse_other_query(manifest.query, identify(query))
+        refuse_other_query(manifest.query, identity)
         raise
     if _streams(former) != _streams(query):
-        refuse_other_query(manifest.query, identify(query))
+        refuse_other_query(manifest.query, identity)
     found = compare_queries(former, query, expression_text, window_text)
     if found.refused:
         raise CheckpointError(
@@ -36,20 +56,9 @@ def former_of(manifest: Manifest, query: Query) -> tuple[Query, tuple[str, ...]]
             detail="\n".join(found.refused),
             hint="Use another checkpoint folder, or go back to the former query and settings of its streams.",
         )
-    return former, found.told or ("The text of the query is other, and means the same.",)
-
-
-def fitted(query: Query, manifest: Manifest) -> Query:
-    """The query with windows for pairs as far as the state can heed them; the answer is the same.
-
-    A state goes on with those that its plan was made with. That of another query may have no event times to go by.
-    """
-    spec = manifest.answering.spec
-    if manifest.query.digest == identify(query).digest:
-        return query.heeding(spec.pairs)
-    if query.pair_windows and manifest.segments and not query_of(manifest.query).reach_with(spec.pairs).is_bounded:
-        return query.heeding(())
-    return query
+    has_times = not query.pair_windows or not manifest.segments or former.reach_with(pairs).is_bounded
+    fitted = query if has_times else query.heeding(())
+    return Served(former, fitted, identity, found.told or ("The query text changed, but not its meaning.",))
 
 
 def _streams(query: Query) -> dict[str, tuple[object, ...]]:
