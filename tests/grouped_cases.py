@@ -64,6 +64,8 @@ class GroupedCase:
 
     def _results(self, rows: Group, end: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         groups = oracle.group(rows, self._key)
+        if not rows and not self.groups and self.slide_us is None:
+            groups = [[]]  # all rows are one group, even if there are none
         kept = [group for group in groups if self.having is None or self.having.compute(group) is True]
         return [(*(rounded(output.compute(group)) for output in self.outputs), *end) for group in kept]
 

@@ -280,6 +280,18 @@ def changed_totals(new: pa.RecordBatch, kept: Sequence[Indexed], partials: Parti
     return finished(totals if chosen.all() else take(totals, np.flatnonzero(chosen)), partials)
 
 
+def total_of_nothing(partials: Partials) -> pa.RecordBatch:
+    """The aggregates of no rows, where there is one group: COUNT is 0, all others are NULL."""
+    assert partials.group_by.is_one_total
+    counts = [part.function == COUNT for part in partials.group_by.partials]
+    fields = dict(partials.fields)
+    kept = {
+        name: pa.array([0 if is_count else None], fields[name])
+        for name, is_count in zip(partials.part_fields, counts, strict=True)
+    }
+    return finished(pa.RecordBatch.from_pydict({HASH_FIELD: pa.array(hash_groups([], 1)), **kept}), partials)
+
+
 def _flagged(rows: pa.RecordBatch, is_new: int) -> pa.RecordBatch:
     flags = np.full(rows.num_rows, is_new, dtype=np.int8)
     return rows.append_column(_NEW, pa.array(flags)).append_column(_OLD, pa.array(1 - flags))

@@ -83,6 +83,11 @@ class GroupBy:
     time_type: pa.DataType  # of the boundary
 
     @property
+    def is_one_total(self) -> bool:
+        """Whether there is one group, of all rows, for which SQL has a row even if there are no rows."""
+        return not self.groups and self.slide_us is None
+
+    @property
     def read(self) -> tuple[Expr, ...]:
         """What it reads of the rows that it groups."""
         return (*self.groups, *(entry.arg for entry in self.aggregates if entry.arg is not None))

@@ -166,12 +166,12 @@ class BatchContext:
     @property
     def round(self) -> int:
         last = self.manifest.batch
-        assert self.new_rows or last is not None, "before the first batch there is nothing to merge"
-        return 0 if self.new_rows or last is None else last.round + 1
+        return 0 if self.new_rows else 1 if last is None else last.round + 1
 
     @property
     def stamp(self) -> Stamp:
-        return Stamp(self.batch, self.manifest.next_delivery, self.manifest.id, self.manifest.epoch)
+        batch = max(self.batch, 0)  # in names of files; a round may come before the first batch
+        return Stamp(batch, self.manifest.next_delivery, self.manifest.id, self.manifest.epoch)
 
     @property
     def placement(self) -> Placement:

@@ -212,7 +212,7 @@ class Driver(Generic[SourceT]):
         with self.turn:
             self.checkpoint.check_held()
             self.deliver_pending()
-            if self.manifest.batch is None:
+            if self.manifest.last_batch < 0:
                 return False
             started = self.clock.now()
             if self._migrator.go_on(started - self.last_work):
@@ -226,11 +226,10 @@ class Driver(Generic[SourceT]):
         `ended`: no more rows will come in this run.
         """
         with self.turn:
-            if self.manifest.batch is None:
-                return False
-            started = self.clock.now()
+            started, closes = self.clock.now(), ended and not self._waits
+            if self.manifest.last_batch < 0:  # nothing is owed of no rows but their total
+                return self._run_if_due(Work(), started, self._due_boundaries(closes), None)
             work = self.decide(Moment.END if ended else Moment.DRAIN, within)
-            closes = ended and not self._waits
             gate = self._due_at_gate(closes) if ended else None  # what waits for others is not owed
             return self._run_if_due(work, started, self._due_boundaries(closes), gate)
 

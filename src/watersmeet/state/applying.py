@@ -265,7 +265,8 @@ def _(update: ListFiles, draft: Draft) -> None:
 def _(update: FinishBatch, draft: Draft) -> None:
     batch = update.batch
     last: BatchRecord | None = draft.get("batch")
-    following = [(0, 0)] if last is None else [(last.number, last.round + 1), (last.number + 1, 0)]
+    before, round_before = (-1, 0) if last is None else (last.number, last.round)
+    following = [(before, round_before + 1), (before + 1, 0)]
     if (batch.number, batch.round) not in following:
         raise InternalError(
             f"batch {batch.number} cannot follow batch {-1 if last is None else last.number}",

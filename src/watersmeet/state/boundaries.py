@@ -8,17 +8,23 @@ and never changes one.
 At the end of the input no row will come. Once nothing is owed, all boundaries are due at which some row counts: up to
 the last one before the last row has left its window. A run that goes on after that with more rows counts them at later
 boundaries alone.
+
+Running totals have no boundaries. But an aggregate of all rows has a value where there are none, which is due once, at
+the end of an input of which no row has come to it. It counts as a boundary at the beginning of time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.model.aggregates import Panes
-from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.kernel.window import LONG_AGO
+from watersmeet.model.aggregates import Panes, Partials
+from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.state.expiry import Watermarks
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
+
+_TOTAL_OF_NOTHING = LONG_AGO  # what is emitted as if it were a boundary
 
 
 @dataclass(frozen=True)
@@ -34,8 +40,10 @@ def due_boundaries(
 ) -> Boundaries | None:
     """The boundaries to emit that any kept row may count at; `ended`: no more rows will come."""
     state = plan.grouped
-    if state is None or state.partials is None or state.partials.panes is None:
+    if state is None or state.partials is None:
         return None
+    if state.partials.panes is None:
+        return _total_of_nothing(state, state.partials, manifest, ledgers) if ended else None
     until = _until(plan, state.partials.panes, manifest, watermarks, ledgers)
     emitted = manifest.emitted.get(state.name)
     held = list(manifest.segments.of_state(state.name))
@@ -44,6 +52,13 @@ def due_boundaries(
     if until is None or (emitted is not None and until <= emitted):
         return None
     return Boundaries(emitted, until) if any(segment.min_time_us <= until for segment in held) else None
+
+
+def _total_of_nothing(state: State, partials: Partials, manifest: Manifest, ledgers: Ledgers) -> Boundaries | None:
+    """That the aggregates of all rows are due, of which there are none and were none."""
+    if not partials.group_by.is_one_total or state.name in manifest.emitted or ledgers.holds_us(manifest):
+        return None
+    return None if any(True for _ in manifest.segments.of_state(state.name)) else Boundaries(None, _TOTAL_OF_NOTHING)
 
 
 def _until(

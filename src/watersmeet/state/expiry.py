@@ -44,6 +44,8 @@ def horizon_us(
 
 def emitted_until_us(state: State, manifest: Manifest, due_us: int | None = None) -> int | None:
     """The time up to which partial aggregates may go: they are not of later boundaries than those emitted, or `due`."""
+    if not state.expires:  # as running totals do not
+        return None
     emitted = manifest.emitted.get(state.name) if due_us is None else due_us
     return None if emitted is None else emitted + 1
 

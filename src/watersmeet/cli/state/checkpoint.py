@@ -42,4 +42,4 @@ def no_checkpoint(checkpoint: str) -> CheckpointError:
 
 
 def batch_text(manifest: Manifest) -> str:
-    return "no batch yet" if manifest.batch is None else f"batch {manifest.batch.number}"
+    return "no batch yet" if manifest.last_batch < 0 else f"batch {manifest.last_batch}"

@@ -45,7 +45,7 @@ def _version_cells(manifest: Manifest, last: Manifest) -> tuple[str, ...]:
     return (
         str(manifest.version),
         time_text(manifest.committed_us).partition(".")[0],
-        "-" if manifest.batch is None else str(manifest.batch.number),
+        "-" if manifest.last_batch < 0 else str(manifest.last_batch),
         f"{manifest.state_rows:,}",
         f"{len(manifest.segments):,}",
         size_text(manifest.active_bytes),

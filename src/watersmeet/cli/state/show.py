@@ -83,7 +83,7 @@ def _show(manifest: Manifest, console: Console) -> None:
     if manifest.decisions:
         console.print("\ndecisions")
         console.print(Text("\n".join(_decision_lines(manifest))))
-    if manifest.batch is not None:
+    if manifest.batch is not None and manifest.last_batch >= 0:
         batch = manifest.batch
         console.print(
             f"\nlast batch {batch.number}: {batch.rows_in:,} rows in, {batch.rows_out:,} out, {batch.rows_late:,} late"

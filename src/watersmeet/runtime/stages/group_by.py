@@ -2,7 +2,8 @@
 
 At boundaries it emits what was kept before this batch: rows that count there have all come by then, which is when a
 boundary is due (`state/boundaries.py`). What was spilled is read again there, piece by piece along the hash. Running
-totals are emitted of the groups that have changed, with what has come.
+totals are emitted of the groups that have changed, with what has come; where there are no rows at all, the total of
+these is emitted at the end by the slot that would have it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from watersmeet.kernel import pieces
-from watersmeet.kernel.aggregate import at_boundaries, changed_totals
+from watersmeet.kernel.aggregate import at_boundaries, changed_totals, total_of_nothing
 from watersmeet.kernel.evaluate import satisfied
 from watersmeet.kernel.pieces import Runs, merged, piece_ranges
 from watersmeet.kernel.rows import take
 from watersmeet.model.expressions import Expr
-from watersmeet.plan.group_by import GroupByStage
+from watersmeet.plan.group_by import GROUPS, GroupByStage
 from watersmeet.runtime.stages.task import Answer, Arrived, Outcome, StageTask
 
 
@@ -48,6 +49,8 @@ def _due(task: StageTask, stage: GroupByStage) -> Iterator[pa.RecordBatch]:
 
 def _changed(task: StageTask, stage: GroupByStage, new: Runs) -> Iterator[pa.RecordBatch]:
     """The groups that have come, with all that was kept of them."""
+    if task.context.boundaries is not None and not new and task.context.placement.of(GROUPS).owners[0] == task.slot:
+        yield total_of_nothing(stage.partials)
     kept = task.state.kept(stage.state) if new else []
     for within in piece_ranges(new, pieces.JOINED_BYTES) if new else ():
         rows = merged(new, stage.state.schema, within)
