@@ -22,7 +22,6 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import spec_of
 from watersmeet.plan.tree import choose_tree
-from watersmeet.runtime.opening import settings_of
 from watersmeet.start.choosing import asked_plan
 from watersmeet.state.manifest import Manifest
 
@@ -101,6 +100,6 @@ def _named(picked: Picked, plan: PhysicalPlan, placement: Placement) -> tuple[La
 
 def _plan_of(query: Query, job: Job, manifest: Manifest) -> PhysicalPlan:
     """That the run will have by its first batch."""
-    asked = asked_plan(query, settings_of(job).plan, manifest)
+    asked = asked_plan(query, job.settings.plan, manifest)
     spec = manifest.answering.spec if asked is None else spec_of(query, choose_tree(query, asked))
     return lay_out_spec(query, spec)

@@ -8,13 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from watersmeet.adapt_section import AdaptConfig
-from watersmeet.config import RunConfig, SinkConfig, SparkConfig, load_job, parse_job
+from watersmeet.config import SparkConfig, load_job, parse_job
 from watersmeet.errors import JobError
-from watersmeet.settings.adapt import AdaptSettings
+from watersmeet.settings.adapt import AdaptSection, AdaptSettings
 from watersmeet.settings.balance import BalanceSettings
 from watersmeet.settings.forced_step import ForcedStep
 from watersmeet.settings.replan import ReplanSettings
+from watersmeet.settings.run import RunSection
+from watersmeet.settings.sink import SinkSection
 from watersmeet.state.retention import Retention
 
 STREAM = """\
@@ -36,20 +37,20 @@ checkpoint = "ck"
 def test_defaults() -> None:
     job = parse_job(MINIMAL, "job.toml")
     assert (job.path, job.query) == ("job.toml", "SELECT 1")
-    assert job.sink == SinkConfig("parquet", "out", None)
-    assert job.run == RunConfig(runtime="spark", checkpoint="ck", slots=2, groups=300, memory=None, trigger=None)
-    assert job.adapt == AdaptConfig("auto", "global-output-penalty")
+    assert job.sink == SinkSection("parquet", "out", None)
+    assert job.run == RunSection(runtime="spark", checkpoint="ck", slots=2, groups=300, memory=None, trigger=None)
+    assert job.adapt == AdaptSection("auto", settings=AdaptSettings(spill="global-output-penalty"))
     assert job.spark == SparkConfig("local[*]", {})
     source = job.sources["A"]
     assert (source.time, source.lateness, source.options) == ("ts", timedelta(0), {})
     assert job.streams()["A"].schema == pa.schema([("k", pa.int64()), ("ts", pa.int64())])
-    assert job.memory == AdaptSettings(replan=ReplanSettings("refined")), "the plan is ours to choose"
-    assert not job.memory.watched
+    assert job.settings.memory == AdaptSettings(replan=ReplanSettings("refined")), "the plan is ours to choose"
+    assert not job.settings.memory.watched
 
 
 def test_a_plan_that_is_named_stays_unless_replan_is_named_too() -> None:
     triggers = {
-        text: parse_job(f"{MINIMAL}\n[adapt]\n{text}", "job.toml").memory.replan.trigger
+        text: parse_job(f"{MINIMAL}\n[adapt]\n{text}", "job.toml").settings.memory.replan.trigger
         for text in ('plan = "mjoin"', 'plan = "off"', 'replan = "off"', 'plan = "mjoin"\nreplan = "data-driven"')
     }
     assert list(triggers.values()) == ["off", "off", "off", "data-driven"]
@@ -110,12 +111,14 @@ def test_every_key() -> None:
     source = job.sources["A"]
     assert (source.time, source.lateness) == ("at", timedelta(seconds=10))
     assert source.options == {"maxFilesPerTrigger": 1, "header": True, "kafka.group": "g"}
-    assert job.sink == SinkConfig("noop", None, "late")
+    assert job.sink == SinkSection("noop", None, "late")
     weights = (1.0, 1.0, 0.5, 1.0)
-    run = RunConfig("local", None, 4, 8, 256 << 20, 64 << 20, weights, 1.5, timedelta(seconds=1), "/tmp/cache")
+    run = RunSection("local", None, 4, 8, 256 << 20, 64 << 20, weights, 1.5, timedelta(seconds=1), "/tmp/cache")
     assert job.run == run
-    assert job.adapt == AdaptConfig("((A B) C)", "off", balance=BalanceSettings("time", 0.5, 7))
-    assert (job.memory.slot_bytes, job.memory.balance.weights) == (64 << 20, weights)
+    asked = AdaptSettings(spill="off", balance=BalanceSettings("time", 0.5, 7))
+    assert job.adapt == AdaptSection("((A B) C)", settings=asked)
+    memory = job.settings.memory
+    assert (memory.slot_bytes, memory.balance.weights, memory.balance.by_cpu) == (64 << 20, weights, True)
     assert job.spark.master == "local[2]"
     assert job.spark.conf == {"spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false"}
 
@@ -147,7 +150,7 @@ def test_memory_settings() -> None:
         "job.toml",
         ["run.memory=1MB"],
     )
-    assert job.memory == AdaptSettings(
+    assert job.settings.memory == AdaptSettings(
         1 << 20,
         "largest",
         0.8,
@@ -157,8 +160,7 @@ def test_memory_settings() -> None:
         (ForcedStep(5, (("J1", 17), ("J2", 3)), cut=(("J2", 3),)), ForcedStep(6, (), 0.5, (("J1", 17),))),
         ReplanSettings("refined"),
     )
-    assert job.memory.share == 0.3
-    assert job.memory.watched
+    assert job.settings.memory.watched
 
 
 @pytest.mark.parametrize("kind", ["synthetic", "nexmark"])
@@ -180,7 +182,7 @@ def test_overrides_come_before_the_checks() -> None:
 
 
 def test_plan_off_leaves_the_choice_at_the_start() -> None:
-    assert parse_job(MINIMAL, "job.toml", ["adapt.plan=off"]).adapt.plan == "auto"
+    assert parse_job(MINIMAL, "job.toml", ["adapt.plan=off"]).settings.plan.plan == "auto"
 
 
 def with_run(line: str) -> str:

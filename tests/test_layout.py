@@ -30,8 +30,6 @@ ORDER = (
     "settings/",
     "adapt/",
     "references.py",
-    "sections.py",
-    "adapt_section.py",
     "config.py",
     "start/",
     "generate/",

@@ -28,7 +28,7 @@ from watersmeet.cli.run import TERMINATED
 from watersmeet.config import Job, load_job
 from watersmeet.faults import VARIABLE
 from watersmeet.lang.binder import bind
-from watersmeet.runtime.opening import open_run, settings_of
+from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.folders import CheckpointFolders
 
@@ -228,5 +228,5 @@ class SparkWorld(Ground):
             job = self.job()
             outputs = Outputs.of("parquet", job.sink.path, job.sink.late)
             folders = CheckpointFolders(self.places.checkpoint)
-            open_run(bind(job.query, job.streams()), settings_of(job), folders, outputs).close()
+            open_run(bind(job.query, job.streams()), job.settings, folders, outputs).close()
             self.check_no_strays()

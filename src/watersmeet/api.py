@@ -22,7 +22,7 @@ from watersmeet.errors import JobError, did_you_mean
 from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
 from watersmeet.lang.registered import predicate as predicate
-from watersmeet.model.intake import parse_limits
+from watersmeet.model.intake import BatchSettings
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.predicates import Predicate as Predicate
 from watersmeet.model.quantities import parse_bytes, parse_duration
@@ -43,8 +43,9 @@ from watersmeet.runtime.opening import look_ahead, open_run
 from watersmeet.runtime.planning import stored_costs
 from watersmeet.settings.adapt import DEFAULT_POLICY, AdaptSettings
 from watersmeet.settings.balance import BalanceSettings
+from watersmeet.settings.kinds import Place, RingSlots, RowLimit, SizeLimit
 from watersmeet.settings.plan import PlanSettings
-from watersmeet.settings.ring import RingSettings, read_ring_slots
+from watersmeet.settings.ring import RingSettings
 from watersmeet.settings.run import RunSettings
 from watersmeet.settings.words import AUTO
 from watersmeet.start.showing import start_picture, start_text
@@ -367,7 +368,10 @@ class LocalQuery(_Explained):
             max_candidates=max_candidates,
             output_mode=output_mode,
         )
-        limits = parse_limits(max_batch_rows, max_batch_bytes).limits
+        limits = BatchSettings(
+            None if max_batch_rows is None else RowLimit().read(max_batch_rows, Place("max_batch_rows")),
+            None if max_batch_bytes is None else SizeLimit().read(max_batch_bytes, Place("max_batch_bytes")),
+        ).limits
         opened = open_run(self.query, settings, note=note_to(report), costs=stored_costs)
         results = MemoryResults()
         with closing(opened):
@@ -421,7 +425,10 @@ class LocalQuery(_Explained):
             balance=BalanceSettings(balance, by_cpu=True),
             slot_bytes=None if slot_memory is None else parse_bytes(slot_memory, "slot_memory"),
             ring=RingSettings(
-                read_ring_slots(ring_slots), ring_adapt, seconds=ring_seconds, max_candidates=max_candidates
+                RingSlots().read(ring_slots, Place("ring_slots")),
+                ring_adapt,
+                seconds=ring_seconds,
+                max_candidates=max_candidates,
             ).following(None, slots),
         )
         way = _ring_way(ring, ring_segment, ring_copies)

@@ -1,57 +1,50 @@
 """The job file: TOML text to frozen settings, every mistake told with what was expected.
 
-`load_job(path, overrides)` reads a file, `parse_job(text, origin, overrides)` a text. An override is `"run.slots=4"`:
-it replaces one value before anything is checked. Then `${NAME}` in a text gives way to an environment variable
-(`references.py`). Paths in a job are left as written: a relative one is relative to the current folder, never to the
-job file. Nothing is opened but the job file itself; the query is not parsed here. The `repr` of a job shows no value
-that may be secret.
+`load_job(path, overrides)` reads a file, `parse_job(text, origin, overrides)` a text. An override is `"run.slots=4"`,
+or `"slots=4"`: it replaces one value before anything is checked. Then `${NAME}` in a text gives way to an environment
+variable (`references.py`). Paths in a job are left as written: a relative one is relative to the current folder, never
+to the job file. Nothing is opened but the job file itself; the query is not parsed here. The `repr` of a job shows no
+value that may be secret.
 
-To add a setting: a field in its dataclass, its key in `SECTIONS` (`sections.py`), its line in the function that reads
-the section, and a row in `docs/job-file.md`.
+Keys, types, ranges and defaults are declared in `settings/`. Here is what is more than that: checks that concern
+several keys, schemas, sources, and the names of Spark settings.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from watersmeet.adapt_section import AdaptConfig, read_adapt
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
 from watersmeet.lang.types import parse_schema, sql_type
-from watersmeet.model.intake import BatchSettings, parse_limits
-from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
-from watersmeet.model.quantities import microseconds, parse_bytes, parse_cores, parse_duration
+from watersmeet.model.intake import BatchSettings
 from watersmeet.model.streams import Stream, parse_max_ahead
-from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
-from watersmeet.plan.output_mode import OUTPUT_MODES, refuse_gathering
+from watersmeet.plan.output_mode import refuse_gathering
 from watersmeet.references import refuse_secret_on_command_line, resolve
-from watersmeet.sections import OptionValue, Section, flatten, kind_of, wrong_type
-from watersmeet.settings.adapt import AdaptSettings
-from watersmeet.state.retention import VERSIONS_KEPT, Retention
-from watersmeet.state.syncing import DURABILITIES
+from watersmeet.settings.adapt import AdaptSection
+from watersmeet.settings.declaration import with_values
+from watersmeet.settings.every import ADAPT, OF_A_RUN, RUN, SINK, STATS, TOP, Sections
+from watersmeet.settings.kinds import Place, kind_of, wrong_type
+from watersmeet.settings.run import LOCAL, SPARK, WAIT, RunSection, RunSettings, run_settings
+from watersmeet.settings.section import KEYS_OF_TOP, Section
+from watersmeet.settings.sink import PARQUET, SinkSection
+from watersmeet.settings.stream import StatsSection, StreamSection
 
-RUNTIMES = ("spark", "local")
 FILE_FORMATS = ("parquet", "csv", "json")  # all that the local runtime reads; on Spark they need a path
 GENERATED_FORMATS = ("synthetic", "nexmark")  # written to files by `watersmeet generate`; not yet read live
-SINK_FORMATS = ("parquet", "noop")
-REFUSE, APPEND = "refuse", "append"
-EXISTING = (REFUSE, APPEND)  # what to do about results of another checkpoint in the output; the first is the default
-# Adaptations of the design that this version does not have.
-AVAILABLE_NOW = "available-now"
-CLOSE, WAIT = "close", "wait"
-AT_END = (CLOSE, WAIT)  # what the end of a finite input means to results that wait for watermarks
+
+OptionValue = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -62,51 +55,13 @@ class SourceConfig:
     format: str
     schema: pa.Schema
     path: str | None = field(default=None, repr=False)  # which may be with a secret, as options may be
-    time: str = "ts"
-    lateness: timedelta = timedelta(0)
+    time: str = StreamSection.time
+    lateness: timedelta = StreamSection.lateness
     max_ahead: timedelta | None = None
     ahead_of: str | None = None
     batch: BatchSettings = BatchSettings()  # noqa: RUF009 - frozen
     moved: bool | None = None  # whether files that lie elsewhere now are those that were read; None: by names and times
     options: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True)
-class SinkConfig:
-    """`[sink]`: where results go, and late rows if a folder is given for them."""
-
-    format: str = "parquet"
-    path: str | None = field(default=None, repr=False)
-    late: str | None = field(default=None, repr=False)
-    existing: str = EXISTING[0]
-    max_rows_per_file: int | None = None
-    deliver_every: timedelta | None = None  # None: each batch at once
-    mode: str = APPEND  # or update, for running totals
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """`[run]`. `memory` is in bytes and `cores` for planning, None = unlimited; `trigger` None = all, then end."""
-
-    runtime: str = "spark"
-    checkpoint: str | None = field(default=None, repr=False)
-    slots: int = DEFAULT_SLOTS
-    groups: int = DEFAULT_GROUPS
-    memory: int | None = None
-    slot_memory: int | None = None
-    slot_weights: tuple[float, ...] = ()
-    cores: float | None = None
-    trigger: timedelta | None = None
-    cache: str | None = None
-    at_end: str = CLOSE
-    durability: str = DURABILITIES[0]
-    retention: Retention = Retention()  # noqa: RUF009 - frozen
-    batch: BatchSettings = BatchSettings()  # noqa: RUF009 - frozen
-
-    @property
-    def limits(self) -> Limits:
-        """What a plan may cost."""
-        return Limits(self.cores or math.inf, self.memory or math.inf)
 
 
 @dataclass(frozen=True)
@@ -124,24 +79,32 @@ class Job:
     path: str  # of the job file
     query: str
     sources: Mapping[str, SourceConfig]
-    sink: SinkConfig
-    run: RunConfig
-    adapt: AdaptConfig
+    sections: Sections
     spark: SparkConfig
     stats: Statistics = field(default_factory=Statistics)
+
+    @property
+    def run(self) -> RunSection:
+        return self.sections.run
+
+    @property
+    def sink(self) -> SinkSection:
+        return self.sections.sink
+
+    @property
+    def adapt(self) -> AdaptSection:
+        return self.sections.adapt
+
+    @property
+    def settings(self) -> RunSettings:
+        """What the runtime is told."""
+        return run_settings(self.run, self.adapt, self.stats)
 
     def streams(self) -> dict[str, Stream]:
         """The streams that the query may read, by name."""
         return {
             s.name: Stream(s.name, s.schema, s.time, s.lateness, s.max_ahead, s.ahead_of) for s in self.sources.values()
         }
-
-    @property
-    def memory(self) -> AdaptSettings:
-        threads = self.run.runtime == "local"
-        settings = self.adapt.memory(self.run.memory, self.run.slot_memory, self.run.slot_weights, by_cpu=threads)
-        pace = self.run.trigger, self.run.slots
-        return replace(settings, scale=settings.scale.following(*pace), ring=settings.ring.following(*pace))
 
 
 def load_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
@@ -193,23 +156,34 @@ def _point_at(text: str, message: str) -> str:
 def _parse_override(override: str) -> dict[str, Any]:
     """The override as a nested table. A value that is not TOML is taken as text.
 
-    >>> _parse_override("run.slots=4"), _parse_override("adapt.plan=((A B) C)")
+    >>> _parse_override("run.slots=4"), _parse_override("plan=((A B) C)")
     ({'run': {'slots': 4}}, {'adapt': {'plan': '((A B) C)'}})
     """
     try:
-        return tomllib.loads(override)
+        return _in_sections(tomllib.loads(override))
     except tomllib.TOMLDecodeError:
         key, equals, value = override.partition("=")
     try:
         if equals:
-            return tomllib.loads(f"{key} = {json.dumps(value.strip(), ensure_ascii=False)}")
+            return _in_sections(tomllib.loads(f"{key} = {json.dumps(value.strip(), ensure_ascii=False)}"))
     except tomllib.TOMLDecodeError:
         pass
     raise JobError(
         f'setting "{override}" cannot be read',
-        detail="A setting is a section, a dot, a key, an equals sign and a value.",
-        hint="For example --set run.slots=4.",
+        detail="It is a section, a dot, a key, an equals sign and a value. The settings of a run need no section.",
+        hint="For example --set run.slots=4, or --set slots=4.",
     )
+
+
+def _in_sections(change: dict[str, Any]) -> dict[str, Any]:
+    """With the section of each setting that was named without it."""
+    found: dict[str, Any] = {}
+    for name, value in change.items():
+        if name in KEYS_OF_TOP or name not in OF_A_RUN:
+            found[name] = value
+        else:
+            found.setdefault(OF_A_RUN[name][0], {})[name] = value
+    return found
 
 
 def _merge(data: dict[str, Any], change: Mapping[str, Any], override: str) -> None:
@@ -225,8 +199,8 @@ def _merge(data: dict[str, Any], change: Mapping[str, Any], override: str) -> No
 
 
 def _read_job(data: dict[str, Any], origin: str) -> Job:
-    top = Section("", data)
-    query = top.text("query")
+    top = Section(TOP, data)
+    query = top.get("query", str)
     if query is None or not query.strip():
         raise JobError(
             f'job file "{origin}" has no query',
@@ -240,19 +214,22 @@ def _read_job(data: dict[str, Any], origin: str) -> Job:
             f'job file "{origin}" has no streams',
             detail="Each stream that the query reads has a section [streams.NAME].",
         )
-    run = _read_run(Section("run", top.table("run")))
+    run = _read_run(Section(RUN, top.table(RUN)))
     job = Job(
         path=origin,
         query=query,
-        sources={name: _read_source(name, streams, run.runtime, run.batch) for name in streams},
-        sink=_read_sink(Section("sink", top.table("sink"))),
-        run=run,
-        adapt=read_adapt(top.table("adapt")),
+        sources={name: _read_source(name, streams, run) for name in streams},
+        sections=Sections(
+            run,
+            _read_sink(Section(SINK, top.table(SINK))),
+            with_values(AdaptSection(), Section(ADAPT, top.table(ADAPT)).values()),
+        ),
         spark=_read_spark(top.table("spark")),
-        stats=_read_stats(Section("stats", top.table("stats"))),
+        stats=_read_stats(Section(STATS, top.table(STATS))),
     )
     _check_folders(job)
     job.streams()  # a stream checks its event-time column when it is made
+    _ = job.adapt.ring_way  # which checks itself
     return job
 
 
@@ -260,7 +237,7 @@ def _check_folders(job: Job) -> None:
     """Refuse one folder for two things: results among the files of a stream would be read as its rows."""
     taken = {one_folder(s.path): f'stream "{name}"' for name, s in job.sources.items() if s.path is not None}
     written = {
-        "the results": job.sink.path if job.sink.format == "parquet" else None,
+        "the results": job.sink.path if job.sink.format == PARQUET else None,
         "late rows": job.sink.late,
         "the checkpoint": job.run.checkpoint,
     }
@@ -284,50 +261,46 @@ def one_folder(path: str) -> str:
     return path.rstrip("/") if "://" in path else os.path.realpath(path)
 
 
-def _read_source(name: str, streams: Mapping[str, Any], runtime: str, of_all: BatchSettings) -> SourceConfig:
+def _read_source(name: str, streams: Mapping[str, Any], run: RunSection) -> SourceConfig:
     if not isinstance(streams[name], dict):
         raise JobError(
             f'"{name}" in [streams] is {kind_of(streams[name])}, not a section',
             hint=f"Each stream has a section of its own: [streams.{name}].",
         )
     section = Section(f"streams.{name}", streams[name])
-    format_ = section.text("format")
-    if format_ is None:
+    given = with_values(StreamSection(), section.values(f' of stream "{name}"'))
+    if given.format is None:
         raise section.lacks("format", "It says where the rows come from: parquet, csv, json, or a Spark source.")
-    if format_ in GENERATED_FORMATS:
+    if given.format in GENERATED_FORMATS:
         raise JobError(
-            f'format "{format_}" of stream "{name}" is not supported yet',
+            f'format "{given.format}" of stream "{name}" is not supported yet',
             detail="Generated streams are read from files in this version.",
-            hint=f"Write them with: watersmeet generate {format_} --out DIR, and read DIR/{name} as parquet.",
+            hint=f"Write them with: watersmeet generate {given.format} --out DIR, and read DIR/{name} as parquet.",
         )
-    if runtime == "local" and format_ not in FILE_FORMATS:
+    if run.runtime == LOCAL and given.format not in FILE_FORMATS:
         raise JobError(
-            f'format "{format_}" of stream "{name}" is not for the local runtime',
+            f'format "{given.format}" of stream "{name}" is not for the local runtime',
             detail=f"The local runtime reads {', '.join(FILE_FORMATS)}.",
-            hint=did_you_mean(format_, FILE_FORMATS) or 'Use runtime = "spark" in [run].',
+            hint=did_you_mean(given.format, FILE_FORMATS) or 'Use runtime = "spark" in [run].',
         )
-    path = section.place("path")
-    if path is None and format_ in FILE_FORMATS:
-        raise section.lacks("path", f"It is the file or folder that holds the {format_} files.")
-    schema_text = section.text("schema")
-    if schema_text is not None:
-        schema = parse_schema(schema_text, what=f'schema of stream "{name}"')
-        _refuse_lists_in_text(name, format_, schema)
-    else:
+    if given.path is None and given.format in FILE_FORMATS:
+        raise section.lacks("path", f"It is the file or folder that holds the {given.format} files.")
+    if given.schema is None:
         raise section.lacks("schema", 'It lists the columns, as in "k BIGINT, v BIGINT, ts TIMESTAMP".')
-    lateness = section.text("lateness")
+    schema = parse_schema(given.schema, what=f'schema of stream "{name}"')
+    _refuse_lists_in_text(name, given.format, schema)
     return SourceConfig(
         name=name,
-        format=format_,
+        format=given.format,
         schema=schema,
-        path=path,
-        time=section.text_or("time", SourceConfig.time),
-        lateness=timedelta(0) if lateness is None else parse_duration(lateness, f'lateness of stream "{name}"'),
-        max_ahead=parse_max_ahead(section.text("max_ahead"), name),
-        ahead_of=section.text("ahead_of"),
-        batch=_read_limits(section).over(of_all),
-        moved=section.get("moved", (bool,)),
-        options=flatten(section.table("options"), f"options of [streams.{name}]"),
+        path=given.path,
+        time=given.time,
+        lateness=given.lateness,
+        max_ahead=parse_max_ahead(given.max_ahead, name),
+        ahead_of=given.ahead_of,
+        batch=BatchSettings(given.max_batch_rows, given.max_batch_bytes).over(run.batch),
+        moved=given.moved,
+        options=flatten(given.options or {}, f"options of [streams.{name}]"),
     )
 
 
@@ -340,21 +313,17 @@ def _refuse_lists_in_text(name: str, format_: str, schema: pa.Schema) -> None:
             )
 
 
-def _read_limits(section: Section) -> BatchSettings:
-    rows, size = section.get("max_batch_rows", (int, str)), section.get("max_batch_bytes", (int, str))
-    return parse_limits(rows, size, f" in {section.where}")
-
-
 def _read_stats(section: Section) -> Statistics:
     """Rates by input and selectivities by pair of inputs; the names are checked against the query later."""
+    given = with_values(StatsSection(), section.values())
     return Statistics(
-        {name: _number(value, f'rate of "{name}" in [stats]') for name, value in section.table("rates").items()},
+        {name: _number(value, f'rate of "{name}" in [stats]') for name, value in (given.rates or {}).items()},
         {
             name: _number(value, f'selectivity of "{name}" in [stats]')
-            for name, value in section.table("selectivity").items()
+            for name, value in (given.selectivity or {}).items()
         },
         repeats={
-            name: _number(value, f'repeats of "{name}" in [stats]') for name, value in section.table("repeats").items()
+            name: _number(value, f'repeats of "{name}" in [stats]') for name, value in (given.repeats or {}).items()
         },
     )
 
@@ -365,45 +334,18 @@ def _number(value: Any, what: str) -> float:
     return float(value)
 
 
-def _read_sink(section: Section) -> SinkConfig:
-    every = section.text("deliver_every")
-    sink = SinkConfig(
-        format=section.choice("format", SINK_FORMATS, SinkConfig.format),
-        path=section.place("path"),
-        late=section.place("late"),
-        existing=section.choice("existing", EXISTING, SinkConfig.existing),
-        max_rows_per_file=section.positive("max_rows_per_file", 0) or None,
-        deliver_every=None if every is None else parse_duration(every, "deliver_every"),
-        mode=section.choice("mode", OUTPUT_MODES, SinkConfig.mode),
-    )
+def _read_sink(section: Section) -> SinkSection:
+    sink = with_values(SinkSection(), section.values())
     if sink.deliver_every is not None:
         refuse_gathering(sink.mode, "deliver_every")
-    if sink.format == "parquet" and sink.path is None:
+    if sink.format == PARQUET and sink.path is None:
         raise section.lacks("path", "It is the folder that the results go to.", 'To discard them: format = "noop".')
     return sink
 
 
-def _read_run(section: Section) -> RunConfig:
-    memory, slot_memory = section.get("memory", (str, int)), section.get("slot_memory", (str, int))
-    trigger = section.text_or("trigger", AVAILABLE_NOW)
-    run = RunConfig(
-        runtime=section.choice("runtime", RUNTIMES, RunConfig.runtime),
-        checkpoint=section.place("checkpoint"),
-        slots=section.positive("slots", RunConfig.slots),
-        groups=section.positive("groups", RunConfig.groups),
-        memory=None if memory is None else parse_bytes(memory, "memory"),
-        slot_memory=None if slot_memory is None else parse_bytes(slot_memory, "slot_memory"),
-        slot_weights=tuple(map(float, _read_weights(section))),
-        cores=parse_cores(section.get("cores", (int, float))),
-        trigger=None if trigger == AVAILABLE_NOW else _read_trigger(trigger),
-        cache=section.place("cache"),
-        at_end=section.choice("at_end", AT_END, RunConfig.at_end),
-        durability=section.choice("durability", DURABILITIES, RunConfig.durability),
-        retention=read_retention(section.positive("keep_versions", VERSIONS_KEPT), section.text("keep_for")),
-        batch=_read_limits(section),
-    )
-    check_slots(run.slots, run.groups)
-    if run.runtime == "spark" and run.checkpoint is None:
+def _read_run(section: Section) -> RunSection:
+    run = with_values(RunSection(), section.values())
+    if run.runtime == SPARK and run.checkpoint is None:
         raise section.lacks(
             "checkpoint",
             "The spark runtime keeps its state and its progress in that folder.",
@@ -418,47 +360,10 @@ def _read_run(section: Section) -> RunConfig:
     return run
 
 
-def _read_weights(section: Section) -> list[float]:
-    weights = section.get("slot_weights", (list,))
-    if weights is None:
-        return []
-    check_weights(weights, section.positive("slots", RunConfig.slots))
-    return list(weights)
-
-
-def check_weights(weights: Sequence[Any], slots: int) -> None:
-    """Refuse weights that are no numbers, or not one for each slot. That they are above 0 `BalanceSettings` sees to."""
-    if not all(isinstance(weight, int | float) and not isinstance(weight, bool) for weight in weights):
-        raise JobError(f'"slot_weights" is {list(weights)!r}', detail="It is a list of numbers such as [1, 0.5].")
-    if len(weights) != slots:
-        raise JobError(
-            f'"slot_weights" has {len(weights)} numbers, and there are {slots} slots',
-            detail="There is one for each slot, in their order.",
-        )
-
-
-def read_retention(versions: int, keep_for: str | None) -> Retention:
-    """How many versions are kept, and for how long, as users write it."""
-    kept_for = None if keep_for is None else parse_duration(keep_for, "keep_for")
-    return Retention(versions, None if kept_for is None else microseconds(kept_for))
-
-
-def _read_trigger(text: str) -> timedelta:
-    try:
-        return parse_duration(text, "trigger")
-    except JobError as error:
-        hint = did_you_mean(text, [AVAILABLE_NOW])
-        raise JobError(
-            f'trigger "{text}" is neither "{AVAILABLE_NOW}" nor a duration',
-            detail=error.detail,
-            hint=hint or error.hint,
-        ) from None
-
-
 def _read_spark(data: Mapping[str, Any]) -> SparkConfig:
     master = data.get("master", SparkConfig.master)
     if not isinstance(master, str):
-        raise wrong_type("master", "[spark]", "a string", master)
+        raise wrong_type(Place("master", " in [spark]"), "a string", master)
     conf = flatten({key: value for key, value in data.items() if key != "master"}, "[spark]")
     for key in conf:
         if not key.startswith("spark."):
@@ -468,6 +373,23 @@ def _read_spark(data: Mapping[str, Any]) -> SparkConfig:
                 hint=did_you_mean(key, ["master"]) or f'For example "spark.{key}" = ..',
             )
     return SparkConfig(master, {key: _spark_text(value) for key, value in conf.items()})
+
+
+def flatten(data: Mapping[str, Any], where: str, prefix: str = "") -> dict[str, OptionValue]:
+    """Dotted keys that were not quoted make nested tables in TOML; join them again.
+
+    >>> flatten({"spark": {"sql": {"ansi": True}}, "spark.ui.enabled": False}, "[spark]")
+    {'spark.sql.ansi': True, 'spark.ui.enabled': False}
+    """
+    result: dict[str, OptionValue] = {}
+    for key, value in data.items():
+        if isinstance(value, dict):
+            result |= flatten(value, where, f"{prefix}{key}.")
+        elif isinstance(value, str | int | float | bool):
+            result[prefix + key] = value
+        else:
+            raise wrong_type(Place(prefix + key, f" in {where}"), "a string, a number or true or false", value)
+    return result
 
 
 def _spark_text(value: OptionValue) -> str:

@@ -29,7 +29,7 @@ from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Learned, Manifest, Track, Warming
 from watersmeet.state.updates import SetTracks
 
-SETTINGS = ScaleSettings("seconds", 1, 6, 10.0)
+SETTINGS = ScaleSettings("seconds", (1, 6), 10.0)
 BOUNDS = Bounds(1, 6, 10.0)
 
 
@@ -95,10 +95,14 @@ def test_a_decision_says_what_is_expected() -> None:
 
 
 def follow(
-    loads: Sequence[float], machine: Callable[[int, float], tuple[float, float]], slots: int = 2, **more: Any
+    loads: Sequence[float],
+    machine: Callable[[int, float], tuple[float, float]],
+    slots: int = 2,
+    limits: tuple[int, int] = SETTINGS.slots,
+    **more: Any,
 ) -> tuple[list[int], list[Decision]]:
     """The slots of each batch, and all that was decided: `machine` says what a batch takes and the slot with most."""
-    scale = replace(SETTINGS, **more)
+    scale = replace(SETTINGS, slots=limits, **more)
     policy, learned, decided = ScaleSlots(scale), Learned(), list[Decision]()
     manifest = apply_all([], manifest_of(PLAN))
     manifest = replace(manifest, placement=replace(manifest.placement, slots=slots))
@@ -159,7 +163,7 @@ def test_slots_that_are_of_no_use_are_given_back() -> None:
 @pytest.mark.parametrize("slots, least, most", [(1, 3, 6), (1, 2, 2), (2, 4, 4)])
 def test_the_fewest_slots_stay_whatever_use_they_are_of(slots: int, least: int, most: int) -> None:
     """A user has forced fewer, or a run that has come to fewer is started again with more as the fewest."""
-    had, decided = follow([1000.0] * 60, cores(1), slots, least=least, most=most, seconds=100.0)
+    had, decided = follow([1000.0] * 60, cores(1), slots, (least, most), seconds=100.0)
     assert had[-1] == least
     changes = [entry for entry in decided if isinstance(entry, Rescale)]
     assert len(changes) == 1
@@ -226,12 +230,12 @@ def test_nothing_is_known_yet() -> None:
     "make, primary",
     [
         (lambda: ScaleSettings("sloths"), 'unknown scale "sloths"'),
-        (lambda: ScaleSettings("seconds", 0, 4), '"scale_slots" are 0 and 4'),
-        (lambda: ScaleSettings("seconds", 5, 4), '"scale_slots" are 5 and 4'),
-        (lambda: ScaleSettings("seconds", 1, 4, 0.0), '"scale_seconds" is 0'),
+        (lambda: ScaleSettings("seconds", (0, 4)), '"scale_slots" are 0 and 4'),
+        (lambda: ScaleSettings("seconds", (5, 4)), '"scale_slots" are 5 and 4'),
+        (lambda: ScaleSettings("seconds", (1, 4), 0.0), '"scale_seconds" is 0'),
         (lambda: ScaleSettings("seconds").following(None, 2), '"scale" has no time that a batch may take'),
         (
-            lambda: ScaleSettings("seconds", 1, 4, 1.0).following(None, 5),
+            lambda: ScaleSettings("seconds", (1, 4), 1.0).following(None, 5),
             'a run with 5 slots is outside of "scale_slots", 1 to 4',
         ),
     ],

@@ -46,7 +46,6 @@ from judged_jobs import (
 from strategies import RANDOMS, Case, cases, contract_settings, counted
 from watersmeet import faults
 from watersmeet.adapt.policies.migrate import ROADS, seeded
-from watersmeet.adapt_section import AdaptConfig
 from watersmeet.errors import WatersmeetError
 from watersmeet.faults import OF_MIGRATION, POINTS
 from watersmeet.lang.binder import bind
@@ -57,6 +56,8 @@ from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.spreading import dealt_inputs
 from watersmeet.plan.tree import choose_tree
+from watersmeet.settings.adapt import AdaptSection, AdaptSettings
+from watersmeet.settings.every import Sections
 from watersmeet.settings.forced_step import ForcedStep, LabelledSpread
 from watersmeet.state.files import Folder
 from watersmeet.state.table import read_versions
@@ -162,6 +163,10 @@ def dying(at: tuple[str, int] | None) -> Iterator[None]:
         yield
 
 
+def forcing(steps: tuple[ForcedStep, ...]) -> Sections:
+    return Sections(adapt=AdaptSection(settings=AdaptSettings(forced=steps)))
+
+
 @dataclass
 class History:
     session: Any
@@ -198,7 +203,7 @@ class History:
             frames[name] = reader.format("parquet").load(str(self.folder / name))
         events: list[Any] = []
         query = wm.sql(self.case.text, lateness=self.case.lateness, **frames)
-        writer = query.writeStream.format("parquet").adapt(AdaptConfig(force=start.forced)).report(events.append)
+        writer = query.writeStream.format("parquet").settings(forcing(start.forced)).report(events.append)
         writer.options(path=str(self.folder / "out"), checkpointLocation=str(self.folder / "ck"), durability="process")
         run = writer.options(groups=self.case.groups, **start.options).trigger(availableNow=True).start()
         if start.stops_after is not None:
@@ -298,7 +303,7 @@ def test_seeded_in_steps_beside_large_batches(spark: Any, tmp_path: Path) -> Non
     case = JoinCase({"A": ("x",), "B": ("x", "y"), "C": ("y",)}, "A.x = B.x AND B.y = C.y")
     streams = draw_streams(case, 12, 3000, 12_000, seed=3)
     write_streams(case, streams, tmp_path / "in")
-    adapt = AdaptConfig(force=(ForcedStep(4, plan="(A (B C))", by="seeded"),))
+    force = [{"at_batch": 4, "plan": "(A (B C))", "by": "seeded"}]
     job = JudgedJob.write(tmp_path, case, "slots = 2\ngroups = 40", 'plan = "((A B) C)"', runtime="spark")
     point = "after-advance", 2
 
@@ -307,7 +312,7 @@ def test_seeded_in_steps_beside_large_batches(spark: Any, tmp_path: Path) -> Non
         query, options = open_query(spark, tmp_path)
         writer = query.writeStream.format("parquet").option("path", str(tmp_path / "out")).options(**options)
         with dying(at), mock.patch.object(seeded, "_rows_allowed", lambda standing: 4000):
-            running = writer.adapt(adapt).report(events.append).trigger(availableNow=True).start()
+            running = writer.option("force", force).report(events.append).trigger(availableNow=True).start()
             if at is None:
                 running.awaitTermination()
             else:

@@ -80,7 +80,7 @@ def test_memory_and_flush_are_shares() -> None:
     assert size == 8 * 1_000 * (2 + 3 + 3 + 2)
     settings = AGF_SM.settings(replace(SMALL, memory_share=0.1, flush_share=0.2), size)
     assert settings.budget_bytes == size / 10
-    assert settings.share == 0.2
+    assert settings.spill_share == 0.2
     assert (settings.spill, settings.merge, settings.smoothing) == ("adaptive-global-flush", "state-manager", "ewma")
     assert STATE_SPILL.settings(SMALL, size).merge == "off"
 

@@ -85,7 +85,7 @@ def test_the_number_of_results_does_not_depend_on_the_scale_but_by_the_factor() 
 def test_every_policy_runs_at_30_percent_and_merges_nothing_before_the_end() -> None:
     for contender in (*POLICIES, *ENDS):
         memory = contender.memory(1000)
-        assert (memory.budget_bytes, memory.share, memory.merge) == (1000, 0.3, OFF)
+        assert (memory.budget_bytes, memory.spill_share, memory.merge) == (1000, 0.3, OFF)
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------

@@ -9,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from small_plans import chain_plan
-from watersmeet.errors import JobError
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.model.statistics import Measured
-from watersmeet.optimize.allocate import FULL, SLACK, allocate, check_way, load_factors
+from watersmeet.optimize.allocate import FULL, SLACK, allocate, load_factors
 from watersmeet.optimize.query_graph import Statistics
 
 GROUPS = 100
@@ -89,11 +88,6 @@ def test_load_factors_are_of_the_cost_model(tree: str) -> None:
         assert loads["k0"] == loads["k1"], "a routed join has two states on each"
     else:
         assert by_measure["k1"] / by_measure["k0"] > loads["k1"] / loads["k0"], "C counts for more, and is on k1"
-
-
-def test_an_unknown_way() -> None:
-    with pytest.raises(JobError, match='unknown allocate "evenly"'):
-        check_way("evenly")
 
 
 @settings(max_examples=200, deadline=None)

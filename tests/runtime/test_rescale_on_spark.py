@@ -10,10 +10,7 @@ import pytest
 
 from function_sink import open_query
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, write_streams
-from watersmeet.adapt_section import AdaptConfig
 from watersmeet.errors import JobError
-from watersmeet.model.ids import Label
-from watersmeet.settings.forced_step import ForcedStep
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -27,12 +24,10 @@ BATCHES = 5
 STREAMS = draw_streams(CASE, BATCHES, 8, 5, seed=6, late=1)
 EXPECTED = duckdb_answer(CASE, STREAMS)
 # A whole key to one slot, and later a routed join, which has two.
-FORCED = AdaptConfig(
-    force=(
-        ForcedStep(1, move=((Label("k0"), None, 0),)),
-        ForcedStep(BATCHES - 1, plan="mjoin", by="moving-state", move=((Label("J1"), None, 1),)),
-    )
-)
+FORCED = [
+    {"at_batch": 1, "move": ["k0:*->0"]},
+    {"at_batch": BATCHES - 1, "plan": "mjoin", "by": "moving-state", "move": ["J1:*->1"]},
+]
 
 
 def test_on_a_running_query_and_over_restarts(tmp_path: Path, spark: Any) -> None:
@@ -44,7 +39,7 @@ def test_on_a_running_query_and_over_restarts(tmp_path: Path, spark: Any) -> Non
     def start() -> Any:
         query, options = open_query(spark, tmp_path)
         writer = query.writeStream.options(**options).option("memory", "4000").trigger(processingTime="50 milliseconds")
-        return writer.adapt(FORCED).format("parquet").option("path", str(tmp_path / "out")).start()
+        return writer.option("force", FORCED).format("parquet").option("path", str(tmp_path / "out")).start()
 
     run = start()
     assert run.rescale(slots=2) == {

@@ -9,10 +9,7 @@ import pytest
 
 from function_sink import open_query
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, write_streams
-from watersmeet.adapt_section import AdaptConfig
 from watersmeet.errors import JobError
-from watersmeet.model.ids import Label
-from watersmeet.settings.forced_step import ForcedStep
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -25,7 +22,7 @@ CASE = JoinCase(
 BATCHES = 4
 STREAMS = draw_streams(CASE, BATCHES, 8, 5, seed=6, late=1)
 EXPECTED = duckdb_answer(CASE, STREAMS)
-FORCED = AdaptConfig(force=(ForcedStep(1, ring=2, move=((Label("time"), (0, 1), 1),)),))
+FORCED = [{"at_batch": 1, "ring": 2, "move": ["time:0->1"]}]
 
 
 def test_longer_and_shorter_while_it_runs_and_over_a_restart(tmp_path: Path, spark: Any) -> None:
@@ -35,7 +32,7 @@ def test_longer_and_shorter_while_it_runs_and_over_a_restart(tmp_path: Path, spa
     def start(**more: Any) -> Any:
         query, options = open_query(spark, tmp_path)
         writer = query.writeStream.options(**options).options(ringAdapt="smooth", balanceEvery=1, **more)
-        writer = writer.trigger(processingTime="50 milliseconds").adapt(FORCED)
+        writer = writer.trigger(processingTime="50 milliseconds").option("force", FORCED)
         return writer.format("parquet").option("path", str(tmp_path / "out")).start()
 
     def ring() -> tuple[int, set[int]]:

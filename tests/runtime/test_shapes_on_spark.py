@@ -9,9 +9,7 @@ import pytest
 
 from function_sink import open_query
 from judged_jobs import SECOND, JoinCase, JudgedJob, difference, draw_streams, duckdb_answer, write_streams
-from watersmeet.adapt_section import AdaptConfig
 from watersmeet.errors import JobError
-from watersmeet.settings.forced_step import parse_step
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -34,7 +32,7 @@ def test_some_groups_by_hand_and_some_by_force(spark: Any, tmp_path: Path) -> No
         (home / "in" / name).mkdir(parents=True)
     query, options = open_query(spark, home)
     step = {"at_batch": 1, "plan": RIGHT, "groups": "0-2", "by": "parallel-track", "spill_share": 0.5}
-    writer = query.writeStream.format("parquet").adapt(AdaptConfig(plan=LEFT, force=(parse_step(step),)))
+    writer = query.writeStream.format("parquet").options(plan=LEFT, force=[step])
     run = writer.option("path", str(home / "out")).options(**options).trigger(processingTime="100 milliseconds").start()
     for batch in range(6):
         arrive(home, batch)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from watersmeet.config import parse_job
+from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import parse_duration
-from watersmeet.runtime.spark.job import writer_options
+from watersmeet.runtime.spark.writer import StreamWriter
 
 JOB = """
 query = "SELECT A.v FROM A, B WHERE A.k = B.k"
@@ -24,13 +25,10 @@ checkpoint = "ck"
 
 
 @pytest.mark.parametrize("every", ["500 microseconds", "1 millisecond", "1500 microseconds", "5 seconds", "1 hour"])
-def test_deliver_every_is_as_long_as_the_job_file_says(every: str) -> None:
-    """Was: cut to whole milliseconds, so that 500 microseconds became none."""
-    options = writer_options(parse_job(JOB, "job.toml", [f"sink.deliver_every={every}"]))
-    assert parse_duration(str(options["deliverEvery"]), "deliverEvery") == parse_duration(every, "deliver_every")
-
-
-def test_options_that_the_job_file_leaves_out_are_not_set() -> None:
-    options = writer_options(parse_job(JOB, "job.toml"))
-    assert options["path"] == "out"
-    assert not {"deliverEvery", "keepFor", "latePath", "memory"} & set(options)
+def test_the_writer_has_the_settings_of_a_job_file_as_they_are(every: str) -> None:
+    """Was: written as text and read again, which cut 500 microseconds to no milliseconds."""
+    job = parse_job(JOB, "job.toml", [f"deliver_every={every}", "slots=3", "slot_weights=[1, 0.5, 0.1]", "memory=1000"])
+    writer = StreamWriter(bind(job.query, job.streams()), {}).settings(job.sections)
+    assert writer.sections == job.sections
+    assert job.sink.deliver_every == parse_duration(every, "deliver_every")
+    assert writer.option("memory", "2KB").sections.run.memory == 2048, "an option goes before it"

@@ -22,7 +22,7 @@ from watersmeet.settings.words import OFF
 def policies_for(settings: AdaptSettings) -> tuple[Policy, ...]:
     """What a run with these settings asks, in this order."""
     replanning: tuple[Policy, ...] = ()
-    if settings.replan.trigger != OFF:
+    if settings.replan.is_on:
         replanning = (
             ReplanBySlot(settings.replan)
             if settings.replan.is_by_slot

@@ -26,13 +26,14 @@ from rich.text import Text
 
 from watersmeet.cli.run import rate_text, runner
 from watersmeet.cli.terminal import make_table, size_text
-from watersmeet.config import RUNTIMES, Job
+from watersmeet.config import Job
 from watersmeet.demo.check import check_answer, load_duckdb
 from watersmeet.demo.feeder import Feeder
 from watersmeet.demo.job import QUERY, write_job
 from watersmeet.demo.streams import SCHEMAS, TICK, phase_of
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
+from watersmeet.settings.run import LOCAL, SPARK
 
 if TYPE_CHECKING:
     from watersmeet.runtime.events import Event, Report
@@ -44,7 +45,7 @@ BATCHES_SHOWN = 8  # with the query and the streams, this fits a terminal of 24 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=_positive, default=60, help="how long rows keep coming (default 60)")
-    parser.add_argument("--runtime", choices=RUNTIMES, default="spark", help="what runs the job (default spark)")
+    parser.add_argument("--runtime", choices=(SPARK, LOCAL), default=SPARK, help="what runs the job (default spark)")
     parser.add_argument("--keep", metavar="DIR", help="keep job file, input, output and checkpoint in this folder")
     parser.set_defaults(run=run)
 

@@ -11,7 +11,7 @@ from watersmeet.config import load_job
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
-from watersmeet.runtime.opening import look_against, look_ahead, settings_of
+from watersmeet.runtime.opening import look_against, look_ahead
 from watersmeet.start.resumption import Resumption
 from watersmeet.start.showing import start_json, start_picture, start_text
 from watersmeet.state.folders import CheckpointFolders
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def explain(args: argparse.Namespace) -> int:
     job = load_job(args.job, args.set)
-    query, settings, runtime = bind(job.query, job.streams()), settings_of(job), job.run.runtime
+    query, settings, runtime = bind(job.query, job.streams()), job.settings, job.run.runtime
     check_output_mode(query, job.sink.mode, IN_JOB_FILE)
     if args.against is not None:
         return _explain_against(args, look_against(query, settings, CheckpointFolders(args.against), runtime, tell))

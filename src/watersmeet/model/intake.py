@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from watersmeet.errors import JobError
-from watersmeet.model.quantities import parse_bytes
 
 # What a batch takes of a stream, unless it is told. It is in memory while it is read, and once more on its way to the
 # tasks (benchmarks/large_batches.py). Ordinary batches are far smaller.
@@ -54,17 +53,16 @@ class BatchSettings:
         )
 
 
-def parse_limits(rows: Any, size: Any, where: str = "") -> BatchSettings:
-    """`max_batch_rows` and `max_batch_bytes` as users write them; `where` goes into errors.
+def parse_row_limit(rows: Any, what: str) -> int | str:
+    """`max_batch_rows` as users write it; `what` names it in errors.
 
-    >>> parse_limits(1000, "64MB")
-    BatchSettings(rows=1000, bytes=67108864)
+    >>> parse_row_limit(1000, "max_batch_rows"), parse_row_limit("off", "max_batch_rows")
+    (1000, 'off')
     """
-    if rows is not None and rows != OFF and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
-        raise JobError(
-            f"max_batch_rows{where} is {rows!r}", detail=f'It is a whole number above zero, or "{OFF}" for no limit.'
-        )
-    return BatchSettings(rows, size if size is None or size == OFF else parse_bytes(size, f"max_batch_bytes{where}"))
+    if rows != OFF and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise JobError(f"{what} is {rows!r}", detail=f'It is a whole number above zero, or "{OFF}" for no limit.')
+    limit: int | str = rows
+    return limit
 
 
 @dataclass(frozen=True)

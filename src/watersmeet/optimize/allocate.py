@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.optimize.choose import STANDARD_MODEL
@@ -39,13 +38,6 @@ SLACK = 0.1  # of the share of a slot, that it may have more of if an operator i
 
 Loads = Mapping[Partitioning, float]  # in cores
 Part = tuple[int, float]  # a slot, and how much of a load it takes
-
-
-def check_way(how: str) -> None:
-    if how not in WAYS:
-        raise JobError(
-            f'unknown allocate "{how}"', detail=f"There are {', '.join(WAYS)}.", hint=did_you_mean(how, WAYS)
-        )
 
 
 def load_factors(

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from watersmeet.adapt.controller import Controller
-from watersmeet.config import Job
 from watersmeet.errors import CheckpointError, StateConflictError, WatersmeetError
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
@@ -28,7 +27,6 @@ from watersmeet.runtime.driver import MakeSpec
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import Note, Planner, StartCosts, measured_costs, planning_of, silent_note
 from watersmeet.runtime.upgrading import open_table
-from watersmeet.settings.plan import PlanSettings
 from watersmeet.settings.run import RunSettings
 from watersmeet.start.resolve import resolve
 from watersmeet.start.resumption import Resumption, refused_resumption, resumption_of
@@ -42,12 +40,6 @@ from watersmeet.state.table import FileTable
 from watersmeet.state.updates import SetTracks, Update
 
 TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
-
-
-def settings_of(job: Job) -> RunSettings:
-    """The settings in a job file."""
-    plan = PlanSettings(job.adapt.plan, job.stats, job.run.limits, job.adapt.ring_way)
-    return RunSettings(plan, job.memory, job.run.slots, job.run.groups, job.run.retention)
 
 
 def look_ahead(

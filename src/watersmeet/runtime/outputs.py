@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet import faults
-from watersmeet.config import APPEND, REFUSE
 from watersmeet.errors import JobError
+from watersmeet.plan.output_mode import APPEND
 from watersmeet.runtime.results import CountedResults, ParquetResults
 from watersmeet.runtime.stages.task import ResultWriter
+from watersmeet.settings.sink import REFUSE
 from watersmeet.state.backup.copying import copy_file
 from watersmeet.state.files import Folder
 from watersmeet.state.manifest import Delivery, Manifest

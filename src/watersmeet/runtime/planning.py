@@ -19,7 +19,6 @@ from watersmeet.plan.spec import PlanSpec, going_on
 from watersmeet.runtime.machine_costs import machine_costs
 from watersmeet.settings.plan import PlanSettings
 from watersmeet.settings.run import RunSettings
-from watersmeet.settings.words import OFF
 from watersmeet.start.choosing import choose_spec
 from watersmeet.state.manifest import Manifest
 
@@ -68,7 +67,7 @@ class Planner:
 
 def planning_of(query: Query, settings: RunSettings, note: Note = silent_note) -> Planning:
     """What plans are compared by while a query runs, if they are. The machine is measured when the first one is."""
-    if settings.memory.replan.trigger == OFF:
+    if not settings.memory.replan.is_on:
         return Planning()
 
     @cache

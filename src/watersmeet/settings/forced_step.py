@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.ids import Label
 from watersmeet.model.routing import GroupRange, Groups, union_ranges
+from watersmeet.settings.kinds import Kind, Place, expect
 from watersmeet.settings.replan import BY, check_by
 from watersmeet.settings.words import AUTO
 
@@ -19,8 +21,25 @@ LabelledGroup = tuple[Label, int]  # a group as people name it, such as J1:17
 LabelledMove = tuple[Label, GroupRange | None, int]
 # A group, the slots that it is spread over, and the input that is dealt, as in J1:17->0,1 dealing A.
 LabelledSpread = tuple[Label, int, tuple[int, ...], str]
-_PLACED = ("slots", "ring", "move", "spread", "draw_together")
-STEP_KEYS = ("at_batch", "cut", "plan", "by", "groups", *_PLACED, "spill", "spill_share", "merge")
+_NAMES = {"type": "array", "items": {"type": "string"}}
+_COUNT = {"type": "integer", "minimum": 1}
+# The keys of an entry, each with what it may hold as JSON Schema.
+STEP_SCHEMA: Mapping[str, Mapping[str, Any]] = {
+    "at_batch": {"type": "integer", "minimum": 0},
+    "cut": _NAMES,
+    "plan": {"type": "string"},
+    "by": {"type": "string", "enum": list(BY)},
+    "groups": {"type": "string"},
+    "slots": _COUNT,
+    "ring": _COUNT,
+    "move": _NAMES,
+    "spread": _NAMES,
+    "draw_together": _NAMES,
+    "spill": _NAMES,
+    "spill_share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+    "merge": _NAMES,
+}
+STEP_KEYS = tuple(STEP_SCHEMA)
 OF_THE_PLAN = ("by", "groups")  # that say more of "plan", and nothing without it
 
 
@@ -207,3 +226,41 @@ def _spread(value: Any) -> LabelledSpread:
             hint='For example "J1:17->0,1 dealing A", for slots 0 and 1.',
         )
     return Label(match[1]), int(match[2]), slots, match[4]
+
+
+@dataclass(frozen=True)
+class Steps(Kind[tuple[ForcedStep, ...]]):
+    """Entries of `[[adapt.force]]`: a list of sections, as text in TOML."""
+
+    python: ClassVar[str] = "Sequence[Mapping[str, Any]]"
+
+    def read(self, value: Any, place: Place) -> tuple[ForcedStep, ...]:
+        entries = value if isinstance(value, tuple) else expect(value, (list,), place)
+        for entry in entries:
+            if not isinstance(entry, Mapping):
+                raise JobError(
+                    f'"{place.name}"{place.where} is not a list of sections',
+                    hint='Begin each entry with [[adapt.force]]; elsewhere it is a dict such as {"at_batch": 5, ..}.',
+                )
+        return tuple(parse_step(entry) for entry in entries)
+
+    def read_option(self, value: Any, place: Place) -> tuple[ForcedStep, ...]:
+        if not isinstance(value, str):
+            return self.read(value, place)
+        try:
+            return self.read(tomllib.loads(f"{place.name} = {value}")[place.name], place)
+        except tomllib.TOMLDecodeError:
+            raise JobError(
+                f"{place.name} {value!r} cannot be read",
+                detail="It is a list of sections, as a job file has it.",
+                hint='For example [{at_batch = 5, spill = ["J1:17"]}], or a list of dicts.',
+            ) from None
+
+    def schema(self) -> dict[str, Any]:
+        step = {
+            "type": "object",
+            "properties": STEP_SCHEMA,
+            "required": ["at_batch"],
+            "additionalProperties": False,
+        }
+        return {"type": "array", "items": step}

@@ -6,35 +6,47 @@ import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from watersmeet.errors import JobError, did_you_mean
+from watersmeet.errors import JobError
+from watersmeet.settings.declaration import Checked, setting
+from watersmeet.settings.kinds import Number, OneOf, SlotLimits
 from watersmeet.settings.words import OFF
 
-SCALE = (OFF, "seconds")
+IN_TIME = Number("It is a time above 0 that a batch may take.", above=0, below=math.inf)  # seconds of a batch
 
 
 @dataclass(frozen=True)
-class ScaleSettings:
-    """How many slots there are (`policies/scale/`): by what, between which bounds, and the seconds a batch may take."""
+class ScaleSettings(Checked):
+    """How many slots there are (`policies/scale/`): by what, within which limits, and the seconds a batch may take."""
 
-    policy: str = OFF
-    least: int = 1
-    most: int = 8
-    seconds: float | None = None  # None: as a trigger says
+    policy: str = setting(
+        OneOf((OFF, "seconds")),
+        OFF,
+        "How many slots there are while the query runs.",
+        name="scale",
+        more="`seconds`: as many as it takes for batches to be done in time. See [below](#more-and-fewer-slots).",
+    )
+    slots: tuple[int, int] = setting(
+        SlotLimits(),
+        (1, 8),
+        "The fewest and the most slots; `slots` lies between them.",
+        name="scale_slots",
+    )
+    seconds: float | None = setting(
+        IN_TIME,
+        None,
+        "The seconds that a batch may take.",
+        name="scale_seconds",
+        more="Without an interval of the trigger it must be given.",
+        unset="the interval of the trigger",
+    )
 
-    def __post_init__(self) -> None:
-        if self.policy not in SCALE:
-            raise JobError(
-                f'unknown scale "{self.policy}"',
-                detail=f"There are {', '.join(SCALE)}.",
-                hint=did_you_mean(self.policy, SCALE),
-            )
-        if not 1 <= self.least <= self.most:
-            raise JobError(
-                f'"scale_slots" are {self.least} and {self.most}',
-                detail="They are the fewest and the most slots, from 1 up.",
-            )
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise JobError(f'"scale_seconds" is {self.seconds:g}', detail="It is a time above 0 that a batch may take.")
+    @property
+    def least(self) -> int:
+        return self.slots[0]
+
+    @property
+    def most(self) -> int:
+        return self.slots[1]
 
     def following(self, interval: timedelta | None, slots: int) -> ScaleSettings:
         """With the interval of a trigger, if it says no time itself, for a run that begins with so many slots."""

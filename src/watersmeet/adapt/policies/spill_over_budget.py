@@ -34,9 +34,9 @@ class SpillOverBudget:
     @classmethod
     def of(cls, settings: AdaptSettings) -> SpillOverBudget:
         if settings.spill == OFF:
-            return cls(None, settings.spill, settings.spill_at, settings.share)
-        budget = settings.budget_bytes
-        return cls(budget, settings.spill, settings.spill_at, settings.share, settings.slot_bytes)
+            return cls(None, settings.spill, settings.spill_at, 0.0)
+        share = settings.spill_share or find_spill_policy(settings.spill).share
+        return cls(settings.budget_bytes, settings.spill, settings.spill_at, share, settings.slot_bytes)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         if not self._is_over(outlook.active_bytes) and not any(map(self._is_slot_over, self._slots(outlook))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from watersmeet.config import WAIT, Job
+from watersmeet.config import Job
 from watersmeet.lang.binder import bind
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.plan.query import Query
@@ -15,8 +15,9 @@ from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import FileSource
 from watersmeet.runtime.moved_files import take_along
-from watersmeet.runtime.opening import open_run, settings_of
+from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs
+from watersmeet.settings.run import WAIT
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.syncing import POWER_LOSS
 from watersmeet.state.table import AtVersion
@@ -42,7 +43,7 @@ def run_job(
     wanted = Outputs.of(sink.format, sink.path, sink.late, durable, sink.existing, sink.max_rows_per_file)
     if folders is not None:
         refuse_made_on_spark(folders)
-    run = open_run(query, settings_of(job), folders, wanted, note=note_to(report))
+    run = open_run(query, job.settings, folders, wanted, note=note_to(report))
     outputs = run.outputs
     try:
         _take_files_along(job, sources, run.checkpoint, note_to(report))

@@ -30,7 +30,7 @@ from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
 from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns, probe_files
 from watersmeet.runtime.moved_files import refuse_moved_on_spark
-from watersmeet.runtime.opening import look_ahead, settings_of
+from watersmeet.runtime.opening import look_ahead
 from watersmeet.runtime.source_files import SourceRoot
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate, translate_start
 from watersmeet.runtime.spark.versions import quick_settings
@@ -76,7 +76,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     start: StartPlan | None = None
     with suppress(OlderFormatError):  # it is brought up to date when it is opened
         # A mistake shows before a JVM starts.
-        start = look_ahead(query, settings_of(job), folders, job.run.runtime, note_to(report))
+        start = look_ahead(query, job.settings, folders, job.run.runtime, note_to(report))
     streams = {entry.stream.name for entry in query.inputs}
     fresh = not folders.home.names()
     for name in sorted(streams):
@@ -88,11 +88,10 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     with _session(config) as session, _noted_interrupts() as interrupted:
         try:
             frames = {name: _open(session, job.sources[name]) for name in streams}
-            writer = StreamWriter(query, frames, job.stats).format(job.sink.format).adapt(job.adapt).report(report)
-            writer.options(**writer_options(job))
+            writer = StreamWriter(query, frames, job.stats).settings(job.sections).report(report)
             if start is not None:
                 writer.begin_with(start)
-            run = writer.outputMode(job.sink.mode).trigger(**_trigger(job.run.trigger)).start()
+            run = writer.trigger(**_trigger(job.run.trigger)).start()
         except SPARK_ERRORS as error:
             raise translate(error) from cause(error)
         try:
@@ -104,32 +103,6 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
         except KeyboardInterrupt:
             run.stop()
             raise
-
-
-def writer_options(job: Job) -> dict[str, object]:
-    """The options of the writer that say what the job file says."""
-    kept_us = job.run.retention.for_us
-    every = job.sink.deliver_every
-    options = {
-        "path": job.sink.path,
-        "latePath": job.sink.late,
-        "checkpointLocation": job.run.checkpoint,
-        "slots": job.run.slots,
-        "groups": job.run.groups,
-        "memory": job.run.memory,
-        "slotMemory": job.run.slot_memory,
-        "slotWeights": ",".join(map(str, job.run.slot_weights)) or None,
-        "cores": job.run.cores,
-        "cache": job.run.cache,
-        "atEnd": job.run.at_end,
-        "durability": job.run.durability,
-        "existing": job.sink.existing,
-        "maxRowsPerFile": job.sink.max_rows_per_file,
-        "deliverEvery": None if every is None else f"{microseconds(every)} microseconds",
-        "keepVersions": job.run.retention.versions,
-        "keepFor": None if kept_us is None else f"{kept_us} microseconds",
-    }
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _trigger(every: timedelta | None) -> dict[str, object]:

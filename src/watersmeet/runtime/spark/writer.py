@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, NoReturn
 
 from pyspark.sql import DataFrame
 
-from watersmeet.adapt_section import AdaptConfig, check_scale_slots
-from watersmeet.config import (
-    AT_END,
-    EXISTING,
-    SINK_FORMATS,
-    WAIT,
-    check_weights,
-    one_folder,
-    read_retention,
-)
+from watersmeet.config import one_folder
 from watersmeet.errors import JobError, cause, did_you_mean
-from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
-from watersmeet.model.quantities import parse_bytes, parse_cores, parse_duration
-from watersmeet.optimize.cost import Limits
+from watersmeet.model.quantities import parse_duration
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.output_mode import APPEND, check_output_mode, refuse_gathering
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.ring_ways import RingWay
 from watersmeet.runtime.checkpoint import refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.gathering import Gatherer
@@ -40,68 +26,17 @@ from watersmeet.runtime.spark.log import SparkLog
 from watersmeet.runtime.spark.run import BatchFunction, SparkRun
 from watersmeet.runtime.spark.sources import unite
 from watersmeet.secrets import keep_secret
-from watersmeet.settings.adapt import AdaptSettings
-from watersmeet.settings.balance import BalanceSettings
-from watersmeet.settings.plan import PlanSettings
-from watersmeet.settings.replan import ReplanSettings
-from watersmeet.settings.ring import RingSettings, read_ring_slots
-from watersmeet.settings.run import RunSettings
-from watersmeet.settings.scale import ScaleSettings
+from watersmeet.settings.every import Sections
+from watersmeet.settings.options import option_name, read_options
+from watersmeet.settings.run import WAIT, RunSettings, run_settings
+from watersmeet.settings.sink import PARQUET, SINK_FORMATS
 from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.addresses import secret_parts
 from watersmeet.state.folders import CheckpointFolders
-from watersmeet.state.retention import VERSIONS_KEPT
-from watersmeet.state.syncing import DURABILITIES, POWER_LOSS
+from watersmeet.state.syncing import POWER_LOSS
 
-OPTIONS = (
-    "path",
-    "checkpointLocation",
-    "memory",
-    "slotMemory",
-    "slotWeights",
-    "balance",
-    "balanceEvery",
-    "balanceThreshold",
-    "balanceSpan",
-    "balanceLeast",
-    "balanceRates",
-    "allocate",
-    "scale",
-    "scaleSlots",
-    "scaleSeconds",
-    "ringSlots",
-    "ringAdapt",
-    "ringRelocate",
-    "ringSeconds",
-    "balanceBy",
-    "ring",
-    "ringSegment",
-    "ringCopies",
-    "maxCandidates",
-    "spill",
-    "merge",
-    "replan",
-    "replanEvery",
-    "replanThreshold",
-    "replanQuota",
-    "replanScope",
-    "migrate",
-    "cores",
-    "slots",
-    "groups",
-    "plan",
-    "cache",
-    "latePath",
-    "atEnd",
-    "durability",
-    "existing",
-    "maxRowsPerFile",
-    "deliverEvery",
-    "keepVersions",
-    "keepFor",
-)
 _ASK_FOR_UPDATE = 'outputMode("update")'
-_PLACES = ("path", "checkpointLocation", "latePath")
+_PLACES = ("path", "latePath", "checkpointLocation")
 
 
 class StreamWriter:
@@ -112,12 +47,12 @@ class StreamWriter:
         self._frames = frames
         self._statistics = statistics
         self._format = "parquet"
-        self._options: dict[str, str] = {}
+        self._options: dict[str, Any] = {}
+        self._given = Sections()
         self._function: BatchFunction | None = None
         self._trigger: dict[str, Any] = {}
         self._name: str | None = None
         self._report: Report = silent
-        self._adapt = AdaptConfig()
         self._mode = APPEND
         self._ahead: StartPlan | None = None
 
@@ -133,14 +68,10 @@ class StreamWriter:
         return self
 
     def option(self, key: str, value: Any) -> StreamWriter:
-        """One of `OPTIONS`, such as `path`, `checkpointLocation`, `memory` and `slots`."""
-        known = {name.lower(): name for name in OPTIONS}
-        if key.lower() not in known:
-            raise JobError(
-                f'unknown option "{key}"', detail=f"Options are {', '.join(OPTIONS)}.", hint=did_you_mean(key, OPTIONS)
-            )
-        self._options[known[key.lower()]] = str(value)
-        if known[key.lower()] in _PLACES:
+        """One of `OPTIONS`, such as `path`, `checkpointLocation`, `memory` and `slots`, as text or as a value."""
+        name = option_name(key)
+        self._options[name] = value
+        if name in _PLACES:
             for secret in secret_parts(str(value)):
                 keep_secret(secret)
         return self
@@ -229,9 +160,9 @@ class StreamWriter:
     ) -> StartPlan:
         """What `start` with the same arguments would begin with now. Changes nothing."""
         self._configure(path, format, outputMode, partitionBy, queryName, options)
-        where = self._options.get("checkpointLocation")
-        folders = None if where is None else CheckpointFolders(where)
-        return look_ahead(self._query, self._settings(), folders, "spark", note_to(self._report))
+        sections = self.sections
+        folders = None if sections.run.checkpoint is None else CheckpointFolders(sections.run.checkpoint)
+        return look_ahead(self._query, self._settings(sections), folders, "spark", note_to(self._report))
 
     def start(
         self,
@@ -244,32 +175,31 @@ class StreamWriter:
     ) -> SparkRun:
         """Start the query. Returns at once."""
         self._configure(path, format, outputMode, partitionBy, queryName, options)
-        self._check_folders()
+        sections = self.sections
+        run, sink = sections.run, sections.sink
         check_output_mode(self._query, self._mode, _ASK_FOR_UPDATE)
-        if "deliverEvery" in self._options:
+        if sink.deliver_every is not None:
             refuse_gathering(self._mode, "deliverEvery")
-        where = self._options.get("checkpointLocation")
-        if not where:
+        if run.checkpoint is None:
             raise JobError("the query has no checkpoint", hint='Set .option("checkpointLocation", "some/folder").')
-        target = self._options.get("path")
-        if self._function is None and self._format == "parquet" and not target:
+        if self._function is None and self._format == PARQUET and sink.path is None:
             raise JobError("the query has no output path", hint='Set .option("path", "out"), or use foreachBatch.')
-        folders = CheckpointFolders(where, self._options.get("cache"), self._durable)
-        late = self._options.get("latePath")
-        if self._function is not None and "deliverEvery" in self._options:
+        folders = CheckpointFolders(run.checkpoint, run.cache, run.durability == POWER_LOSS)
+        if self._function is not None and sink.deliver_every is not None:
             raise JobError(
                 "deliverEvery does not go together with foreachBatch",
                 detail="A function is given the results of each batch as they come.",
                 hint="Leave deliverEvery out, or gather in the function.",
             )
         if self._function is not None:
-            outputs = Outputs.waiting_only(folders.results, late, self._existing)
+            outputs = Outputs.waiting_only(folders.results, sink.late, sink.existing)
         else:
-            max_rows = self._whole("maxRowsPerFile", 0) or None
-            outputs = Outputs.of(self._format, target, late, folders.durable, self._existing, max_rows)
+            outputs = Outputs.of(
+                self._format, sink.path, sink.late, folders.durable, sink.existing, sink.max_rows_per_file
+            )
         opened = open_run(
             self._query,
-            self._settings(),
+            self._settings(sections),
             folders,
             outputs,
             refuse_made_locally,
@@ -277,7 +207,7 @@ class StreamWriter:
             start=self._ahead,
         )
         try:
-            return self._start(opened, folders, late)
+            return self._start(opened, folders, sections)
         except SPARK_ERRORS as error:
             opened.close()
             raise translate(error) from cause(error)
@@ -285,24 +215,27 @@ class StreamWriter:
             opened.close()
             raise
 
-    def _check_folders(self) -> None:
-        """Refuse options that name no folder, and one folder for two things, as a job file does."""
-        taken: dict[str, str] = {}
-        for name in ("path", "latePath", "checkpointLocation"):
-            place = self._options.get(name)
-            if place is None:
-                continue
-            if not place.strip():
-                raise JobError(f'option "{name}" is empty', detail="It names a folder.", hint='Write "." for this one.')
-            if (other := taken.setdefault(one_folder(place), name)) != name:
-                raise JobError(
-                    f'folder "{place}" is for {other} and for {name}', detail="Each of them needs a folder of its own."
-                )
+    def settings(self, sections: Sections) -> StreamWriter:
+        """Settings that were read already, as those of a job file. Options go before them."""
+        self._given = sections
+        return self.format(sections.sink.format).outputMode(sections.sink.mode)
 
-    def _start(self, opened: OpenRun, folders: CheckpointFolders, late: str | None) -> SparkRun:
+    @property
+    def sections(self) -> Sections:
+        """What the options and the trigger say, over the settings that were read already."""
+        _check_folders(self._options)
+        sections = self._given.having(read_options(self._options))
+        interval = self._trigger.get("processingTime")
+        every = None if interval is None else parse_duration(str(interval), "processingTime")
+        return replace(sections, run=replace(sections.run, trigger=every))
+
+    def _settings(self, sections: Sections) -> RunSettings:
+        return run_settings(sections.run, sections.adapt, self._statistics)
+
+    def _start(self, opened: OpenRun, folders: CheckpointFolders, sections: Sections) -> SparkRun:
         outputs = opened.outputs
         plan = opened.start.plan  # of the query as it is now: it says what is read
-        union, layout = unite(plan, self._frames, self._wanted(plan, late))
+        union, layout = unite(plan, self._frames, self._wanted(plan, sections.sink.late))
         session = union.sparkSession
         use_this_python(session)
         run = SparkRun(
@@ -320,8 +253,8 @@ class StreamWriter:
             session,
             finite=bool({"availableNow", "once"} & self._trigger.keys()),
             report=self._report,
-            waits=self._choice("atEnd", AT_END) == WAIT,
-            gatherer=self._gatherer(outputs),
+            waits=sections.run.at_end == WAIT,
+            gatherer=None if (every := sections.sink.deliver_every) is None else Gatherer(outputs, every),
         )
         writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark.spark_path())
         if self._trigger:
@@ -331,133 +264,10 @@ class StreamWriter:
         run.attach(writer.start())
         return run
 
-    def adapt(self, adapt: AdaptConfig) -> StreamWriter:
-        """All of `[adapt]` of a job file. The options `plan`, `spill` and `merge` go before it."""
-        self._adapt = adapt
-        return self
-
     def begin_with(self, start: StartPlan) -> StreamWriter:
         """A start that `look_ahead` found with the same query and settings, before there was a session."""
         self._ahead = start
         return self
-
-    def _settings(self) -> RunSettings:
-        slots, groups = self._whole("slots", DEFAULT_SLOTS), self._whole("groups", DEFAULT_GROUPS)
-        check_slots(slots, groups)
-        memory = self._options.get("memory")
-        memory_bytes = None if memory is None else parse_bytes(memory, "memory")
-        limits = Limits(parse_cores(self._options.get("cores")) or math.inf, memory_bytes or math.inf)
-        plan = PlanSettings(self._options.get("plan", self._adapt.plan), self._statistics, limits, self._ring_way())
-        kept = read_retention(self._whole("keepVersions", VERSIONS_KEPT), self._options.get("keepFor"))
-        return RunSettings(plan, self._memory(memory_bytes), slots, groups, kept)
-
-    def _memory(self, budget_bytes: int | None) -> AdaptSettings:
-        slot_memory = self._options.get("slotMemory")
-        slot_bytes = None if slot_memory is None else parse_bytes(slot_memory, "slotMemory")
-        settings = self._adapt.memory(budget_bytes, slot_bytes)
-        return replace(
-            settings,
-            spill=self._options.get("spill", settings.spill),
-            merge=self._options.get("merge", settings.merge),
-            replan=self._replan(),
-            balance=self._balance(),
-            scale=self._scale(),
-            ring=self._ring(),
-        )
-
-    def _balance(self) -> BalanceSettings:
-        """The options that say what goes where, before what a job file says."""
-        given, options = self._adapt.balance, self._options
-        span, least = options.get("balanceSpan"), options.get("balanceLeast")
-        return BalanceSettings(
-            options.get("balance", given.policy),
-            self._share("balanceThreshold", given.threshold),
-            self._whole("balanceEvery", given.every),
-            self._weights(),
-            options.get("allocate", given.allocate),
-            span=given.span if span is None else parse_duration(span, "balanceSpan"),
-            least_bytes=given.least_bytes if least is None else parse_bytes(least, "balanceLeast"),
-            rates=self._number(
-                "balanceRates", given.rates, "It is how many times the results of another slot's groups."
-            ),
-            by=options.get("balanceBy", given.by),
-        )
-
-    def _ring_way(self) -> RingWay:
-        """The options that say how rings are spread, before what a job file says."""
-        given, segment = self._adapt.ring_way, self._options.get("ringSegment")
-        return RingWay(
-            self._options.get("ring", given.name),
-            given.segment if segment is None else parse_duration(segment, "ringSegment"),
-            self._whole("ringCopies", 1) if "ringCopies" in self._options else given.copies,
-        )
-
-    def _scale(self) -> ScaleSettings:
-        """The options that say how many slots there are, before what a job file says."""
-        given, options = self._adapt.scale, self._options
-        words = options.get("scaleSlots", f"{given.least}, {given.most}").split(",")
-        bounds = check_scale_slots([int(word) if word.strip().isdigit() else word.strip() for word in words])
-        seconds = given.seconds
-        if "scaleSeconds" in options:
-            seconds = self._number("scaleSeconds", 0.0, "It is the time that a batch may take, in seconds.")
-        settings = ScaleSettings(options.get("scale", given.policy), *bounds, seconds)
-        return settings.following(self._interval, self._whole("slots", DEFAULT_SLOTS))
-
-    def _ring(self) -> RingSettings:
-        """The options that say how a ring lies over slots, before what a job file says."""
-        given, options, seconds = self._adapt.ring, self._options, self._adapt.ring.seconds
-        if "ringSeconds" in options:
-            seconds = self._number("ringSeconds", 0.0, "It is the time that a batch may take, in seconds.")
-        settings = RingSettings(
-            read_ring_slots(options["ringSlots"]) if "ringSlots" in options else given.slots,
-            options.get("ringAdapt", given.policy),
-            options.get("ringRelocate", given.relocate),
-            seconds,
-            self._whole("maxCandidates", 0) if "maxCandidates" in options else given.max_candidates,
-        )
-        return settings.following(self._interval, self._whole("slots", DEFAULT_SLOTS))
-
-    @property
-    def _interval(self) -> timedelta | None:
-        """Of the trigger."""
-        interval = self._trigger.get("processingTime")
-        return None if interval is None else parse_duration(str(interval), "processingTime")
-
-    def _weights(self) -> tuple[float, ...]:
-        text = self._options.get("slotWeights")
-        if text is None:
-            return ()
-        try:
-            weights = tuple(float(word) for word in text.split(",") if word.strip())
-        except ValueError:
-            raise JobError(
-                f'slotWeights "{text}" are not numbers', detail='They are separated by commas, as in "1, 0.5".'
-            ) from None
-        check_weights(weights, self._whole("slots", DEFAULT_SLOTS))
-        return weights
-
-    def _replan(self) -> ReplanSettings:
-        """The options that say when the plan is looked at again, before what a job file says."""
-        given, options = self._adapt.replan, self._options
-        settings = ReplanSettings(
-            options.get("replan", given.trigger),
-            self._whole("replanEvery", given.every),
-            self._share("replanThreshold", given.threshold),
-            options.get("migrate", given.by),
-            self._share("replanQuota", given.quota),
-            options.get("replanScope", given.scope),
-        )
-        return settings.for_plan(options.get("plan", self._adapt.plan))
-
-    def _share(self, name: str, default: float) -> float:
-        return self._number(name, default, "It is a share: from 0 to 1.")
-
-    def _number(self, name: str, default: float, detail: str) -> float:
-        text = self._options.get(name, str(default))
-        try:
-            return float(text)
-        except ValueError:
-            raise JobError(f'{name} "{text}" is not a number', detail=detail) from None
 
     def _wanted(self, plan: PhysicalPlan, late: str | None) -> dict[str, tuple[str, ...]]:
         """The columns to read of each stream: those that the query needs, or all if late rows are kept."""
@@ -465,31 +275,13 @@ class StreamWriter:
             return {name: plan.stream_columns(name) for name in plan.streams}
         return {entry.stream.name: tuple(entry.stream.schema.names) for entry in self._query.inputs}
 
-    @property
-    def _durable(self) -> bool:
-        return self._choice("durability", DURABILITIES) == POWER_LOSS
 
-    def _gatherer(self, outputs: Outputs) -> Gatherer | None:
-        every = self._options.get("deliverEvery")
-        return None if every is None else Gatherer(outputs, parse_duration(every, "deliverEvery"))
-
-    @property
-    def _existing(self) -> str:
-        return self._choice("existing", EXISTING)
-
-    def _choice(self, name: str, known: Sequence[str]) -> str:
-        """An option that is one of several words; the first is the default."""
-        value = self._options.get(name, known[0])
-        if value not in known:
+def _check_folders(options: Mapping[str, Any]) -> None:
+    """Refuse one folder for two things, as a job file does."""
+    taken: dict[str, str] = {}
+    for name in _PLACES:
+        place = str(options.get(name, ""))
+        if place.strip() and (other := taken.setdefault(one_folder(place), name)) != name:
             raise JobError(
-                f'unknown {name} "{value}"',
-                detail=f"It is one of {', '.join(known)}.",
-                hint=did_you_mean(value, known),
+                f'folder "{place}" is for {other} and for {name}', detail="Each of them needs a folder of its own."
             )
-        return value
-
-    def _whole(self, name: str, default: int) -> int:
-        text = self._options.get(name, str(default))
-        if name in self._options and (not text.isdigit() or int(text) < 1):
-            raise JobError(f'{name} "{text}" is not a whole number above zero')
-        return int(text)

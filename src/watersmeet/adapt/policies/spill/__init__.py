@@ -4,7 +4,7 @@ A policy gets a view and the bytes to free, and returns the groups to spill in o
 keep to. The first six are for use, the others to compare with.
 """
 
-from watersmeet.adapt.policies.spill.adaptive_global_flush import adaptive_global_flush
+from watersmeet.adapt.policies.spill.adaptive_global_flush import FLUSH_SHARE, adaptive_global_flush
 from watersmeet.adapt.policies.spill.bottom_up import bottom_up
 from watersmeet.adapt.policies.spill.choice import SpillPolicy
 from watersmeet.adapt.policies.spill.global_output import global_output
@@ -21,17 +21,17 @@ from watersmeet.errors import JobError, did_you_mean
 __all__ = ["SPILL_POLICIES", "SpillPolicy", "find_spill_policy"]
 
 SPILL_POLICIES: tuple[tuple[str, SpillPolicy], ...] = (
-    ("global-output-penalty", global_output_penalty),
-    ("global-output", global_output),
-    ("local-output", local_output),
-    ("bottom-up", bottom_up),
-    ("inactive-or-unproductive", inactive_or_unproductive),
-    ("adaptive-global-flush", adaptive_global_flush),
-    ("random", random_choice),
-    ("largest", largest),
-    ("high-output-first", high_output_first),
-    ("hash-merge", hash_merge),
-    ("rate-based", rate_based),
+    ("global-output-penalty", SpillPolicy(global_output_penalty)),
+    ("global-output", SpillPolicy(global_output)),
+    ("local-output", SpillPolicy(local_output)),
+    ("bottom-up", SpillPolicy(bottom_up)),
+    ("inactive-or-unproductive", SpillPolicy(inactive_or_unproductive)),
+    ("adaptive-global-flush", SpillPolicy(adaptive_global_flush, share=FLUSH_SHARE)),
+    ("random", SpillPolicy(random_choice)),
+    ("largest", SpillPolicy(largest)),
+    ("high-output-first", SpillPolicy(high_output_first)),
+    ("hash-merge", SpillPolicy(hash_merge)),
+    ("rate-based", SpillPolicy(rate_based)),
 )
 
 

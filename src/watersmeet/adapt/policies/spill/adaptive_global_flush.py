@@ -23,6 +23,8 @@ from watersmeet.adapt.estimates import global_share, new_results
 from watersmeet.adapt.policies.spill.choice import lowest_first
 from watersmeet.adapt.view import GroupView, MemoryView
 
+FLUSH_SHARE = 0.05  # of the active state that one spill takes, as the paper has it
+
 
 def adaptive_global_flush(view: MemoryView, bytes_to_free: int) -> SpillGroups:
     """Spill groups from which the fewest results per row are expected until the next spill."""

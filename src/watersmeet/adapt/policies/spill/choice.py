@@ -10,14 +10,26 @@ the group decide.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from watersmeet.adapt.decisions import SpillGroups
 from watersmeet.adapt.view import GroupView, MemoryView
 from watersmeet.model.ids import GroupKey
 
-SpillPolicy = Callable[[MemoryView, int], SpillGroups]  # with the bytes to free
 Score = Callable[[GroupView], float]
+SHARE = 0.3  # of the active state, as most of the papers have it
+
+
+@dataclass(frozen=True)
+class SpillPolicy:
+    """A way to choose groups, and the share of the active state that one spill takes unless a setting says another."""
+
+    choose: Callable[[MemoryView, int], SpillGroups]  # with the bytes to free
+    share: float = SHARE
+
+    def __call__(self, view: MemoryView, bytes_to_free: int) -> SpillGroups:
+        return self.choose(view, bytes_to_free)
 
 
 def lowest_first(view: MemoryView, bytes_to_free: int, score: Score, what: str) -> SpillGroups:

@@ -1,0 +1,133 @@
+"""All settings on all surfaces: each accepts each of them, with the same meaning, default and error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import pytest
+
+from settings.samples import NEEDS, Sample, as_toml, sample, wrong
+from watersmeet.config import parse_job
+from watersmeet.errors import JobError
+from watersmeet.settings.declaration import Setting, Surface, declared_in
+from watersmeet.settings.every import OF_A_RUN, SECTIONS, SETTINGS, Sections
+from watersmeet.settings.kinds import Place
+from watersmeet.settings.options import OPTIONS, option_name, read_options
+
+JOB = """
+query = "SELECT 1"
+[streams.A]
+format = "parquet"
+path = "in"
+schema = "k BIGINT, ts BIGINT"
+[sink]
+path = "out"
+[run]
+checkpoint = "ck"
+"""
+EVERY = [pytest.param(section, setting, id=f"{section}.{setting.name}") for section, setting in OF_A_RUN.values()]
+ON_SPARK = [
+    pytest.param(section, setting, id=setting.camel)
+    for section, setting in OF_A_RUN.values()
+    if setting.on(Surface.SPARK)
+]
+
+
+def of_job(values: Mapping[str, Any], base: str = JOB) -> Sections:
+    """What a job file with these settings means, each given by --set without its section."""
+    return parse_job(base, "job.toml", [f"{name}={as_toml(value)}" for name, value in values.items()]).sections
+
+
+def of_options(values: Mapping[str, Any]) -> Sections:
+    given = {"path": "out", "checkpointLocation": "ck"}
+    return Sections().having(read_options({**given, **{option_name(name): value for name, value in values.items()}}))
+
+
+def with_needs(setting: Setting, value: Any) -> dict[str, Any]:
+    needs = {name: needed for name, needed in NEEDS.get(setting.name, {}).items() if needed is not None}
+    return {**needs, setting.name: value}
+
+
+def test_each_setting_has_one_name() -> None:
+    names = [setting.name for section in ("run", "sink", "adapt") for setting in SETTINGS[section]]
+    assert len(names) == len(set(names)) == len(OF_A_RUN)
+
+
+@pytest.mark.parametrize("section, setting", EVERY)
+def test_what_a_job_file_says_is_what_is_set(section: str, setting: Setting) -> None:
+    found = values_in(getattr(of_job(with_needs(setting, sample(setting).value)), section))
+    assert found[setting.name] == setting.kind.read(sample(setting).value, Place(setting.name))
+    assert found[setting.name] != setting.default
+
+
+@pytest.mark.parametrize("section, setting", EVERY)
+def test_the_section_of_a_setting_may_be_named(section: str, setting: Setting) -> None:
+    needs = with_needs(setting, sample(setting).value)
+    overrides = [f"{OF_A_RUN[name][0]}.{name}={as_toml(value)}" for name, value in needs.items()]
+    assert parse_job(JOB, "job.toml", overrides).sections == of_job(needs)
+
+
+@pytest.mark.parametrize("form", ["value", "text"])
+@pytest.mark.parametrize("section, setting", ON_SPARK)
+def test_an_option_means_the_same(section: str, setting: Setting, form: str) -> None:
+    """As a value and as text, and after its Spark name or its own."""
+    given: Sample = sample(setting)
+    expected = of_job(with_needs(setting, given.value))
+    assert of_options(with_needs(setting, getattr(given, form))) == expected
+    assert option_name(setting.camel) == option_name(setting.camel.upper()) == option_name(setting.name)
+
+
+def test_defaults_are_the_same() -> None:
+    assert of_job({}) == of_options({})
+    assert replace(of_job({}).run, checkpoint=None) == Sections().run
+
+
+@pytest.mark.parametrize("section, setting", ON_SPARK)
+def test_what_is_wrong_is_wrong_everywhere(section: str, setting: Setting) -> None:
+    for value in wrong(setting):
+        with pytest.raises(JobError) as in_job:
+            of_job(with_needs(setting, value))
+        with pytest.raises(JobError) as in_option:
+            of_options(with_needs(setting, value))
+        for caught in (in_job.value, in_option.value):
+            named = caught.primary.replace("_", "").lower()
+            assert setting.name.replace("_", "") in named or setting.camel.lower() in named or "plan" in named, named
+            assert caught.exit_code == 2
+
+
+def test_an_option_that_is_set_elsewhere_says_where() -> None:
+    for _, setting in OF_A_RUN.values():
+        if not setting.on(Surface.SPARK):
+            with pytest.raises(JobError, match=f'unknown option "{setting.name}"') as caught:
+                option_name(setting.name)
+            assert caught.value.hint == setting.elsewhere[Surface.SPARK]
+    with pytest.raises(JobError, match='unknown option "slotz"') as caught:
+        option_name("slotz")
+    assert caught.value.hint == 'Did you mean "slots"?'
+    assert len(OPTIONS) + sum(not setting.on(Surface.SPARK) for _, setting in OF_A_RUN.values()) == len(OF_A_RUN)
+
+
+def test_the_former_name_of_a_setting_is_read_where_the_present_one_is_silent() -> None:
+    job = parse_job(f'{JOB}[adapt]\nupkeep = "recent"', "job.toml")
+    assert job.adapt.settings.smoothing == "recent"
+    job = parse_job(f'{JOB}[adapt]\nupkeep = "recent"\nsmoothing = "average"', "job.toml")
+    assert job.adapt.settings.smoothing == "average"
+
+
+def values_in(whole: Any) -> dict[str, Any]:
+    """The values of the settings of a section, by name."""
+    declared = {entry.name: setting.name for entry, setting in declared_in(whole)}
+    found = {}
+    for entry in fields(whole):
+        value = getattr(whole, entry.name)
+        if entry.name in declared:
+            found[declared[entry.name]] = value
+        elif is_dataclass(value):
+            found |= values_in(value)
+    return found
+
+
+def test_every_section_is_there() -> None:
+    assert set(SECTIONS) == {"streams.*", "sink", "run", "adapt", "stats"}
