@@ -22,7 +22,7 @@ from watersmeet.faults import VARIABLE
 from watersmeet.lang.binder import bind
 from watersmeet.runtime.events import silent
 from watersmeet.runtime.local.job import run_job
-from watersmeet.runtime.opening import open_run, settings_of
+from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
@@ -100,7 +100,7 @@ class JobRun:
         assert job.run.checkpoint is not None
         folders = CheckpointFolders(job.run.checkpoint)
         outputs = Outputs.of("parquet", job.sink.path, job.sink.late)
-        open_run(query, settings_of(job), folders, outputs).close()
+        open_run(query, job.settings, folders, outputs).close()
 
     def command(self, *settings: str) -> list[str]:
         chosen = [part for setting in settings for part in ("--set", setting)]

@@ -26,7 +26,7 @@ from spark_cluster import DRIVER_SETTINGS, Cluster, standalone_cluster
 from spark_event_log import TaskRun, log_settings, read_tasks
 from watersmeet.config import load_job
 from watersmeet.lang.binder import bind
-from watersmeet.runtime.opening import open_run, settings_of
+from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.verify.findings import ORPHAN
@@ -135,7 +135,7 @@ def check(run: ClusterRun, expected: Result) -> None:
     assert before.sound, before
     job = load_job(run.job.home / "job.toml")
     outputs = Outputs.of("parquet", str(run.job.home / "out"), str(run.job.home / "late"))
-    open_run(bind(job.query, job.streams()), settings_of(job), folders, outputs).close()
+    open_run(bind(job.query, job.streams()), job.settings, folders, outputs).close()
     after = verify(folders)
     assert after is not None
     assert after.sound, after

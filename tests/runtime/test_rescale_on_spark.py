@@ -49,6 +49,7 @@ def test_on_a_running_query_and_over_restarts(tmp_path: Path, spark: Any) -> Non
         "before_batch": 0,
         "reason": "asked for by hand",
         "figures": {},
+        "origin": {"by": "hand"},
     }
     for batch, slots in enumerate((4, 1)):
         threads = [threading.Thread(target=run.rescale, args=(slots,)) for _ in range(2)]
