@@ -26,8 +26,9 @@ from typing import Any
 import pyarrow as pa
 
 from watersmeet.errors import JobError, WatersmeetError, did_you_mean
-from watersmeet.lang.types import parse_schema, sql_type
+from watersmeet.lang.types import parse_schema
 from watersmeet.model.intake import BatchSettings
+from watersmeet.model.sql_names import sql_type
 from watersmeet.model.streams import Stream, parse_max_ahead
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.output_mode import refuse_gathering

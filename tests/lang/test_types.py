@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.errors import JobError
-from watersmeet.lang.types import parse_schema, sql_type
+from watersmeet.lang.types import parse_schema
+from watersmeet.model.sql_names import sql_type
 
 
 @pytest.mark.parametrize(

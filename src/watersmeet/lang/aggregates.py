@@ -26,7 +26,6 @@ from watersmeet.lang.coercion import coerce, is_comparable
 from watersmeet.lang.scalars import AGGREGATES, ScalarBinder
 from watersmeet.lang.scope import ScopeInput, match_name
 from watersmeet.lang.source import Source
-from watersmeet.lang.types import sql_type
 from watersmeet.model.aggregates import (
     AVG,
     COUNT,
@@ -42,6 +41,7 @@ from watersmeet.model.aggregates import (
 )
 from watersmeet.model.expressions import Column, Expr
 from watersmeet.model.quantities import microseconds
+from watersmeet.model.sql_names import sql_type
 from watersmeet.model.streams import Range
 from watersmeet.plan.query import OutputColumn
 

@@ -39,8 +39,9 @@ from watersmeet.lang.functions import FUNCTIONS, NAMES
 from watersmeet.lang.registered import call_registered
 from watersmeet.lang.scope import Scope, match_name
 from watersmeet.lang.source import Source
-from watersmeet.lang.types import DURATION, TIMESTAMP, sql_type
+from watersmeet.lang.types import DURATION, TIMESTAMP
 from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, columns_of
+from watersmeet.model.sql_names import sql_type
 
 BOOL = pa.bool_()
 _MOST_DIGITS = 38

@@ -35,8 +35,8 @@ import pyarrow.parquet as pq
 from watersmeet.errors import JobError
 from watersmeet.kernel.casting import cast
 from watersmeet.kernel.text_values import UnreadableText, from_text
-from watersmeet.lang.types import sql_type
 from watersmeet.model.intake import FilePosition
+from watersmeet.model.sql_names import sql_type
 
 Options = Mapping[str, Any]
 Piece = tuple[FilePosition, pa.Table]  # where it begins, and its rows
