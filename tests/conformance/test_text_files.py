@@ -308,10 +308,10 @@ def test_whole_streams(spark: Any, tmp_path: Path) -> None:
     """All in one query of Spark's."""
     from pyspark.sql import functions as F
 
-    from watersmeet.runtime.spark.job import _open
+    from watersmeet.runtime.spark.read_streams import read_stream
 
     sources = {name: source(name, tmp_path) for name in STREAMS}
-    frames = [_open(spark, config).withColumn("stream", F.lit(name)) for name, config in sources.items()]
+    frames = [read_stream(spark, config).withColumn("stream", F.lit(name)) for name, config in sources.items()]
     collected: list[pa.Table] = []
     query = reduce(lambda one, other: one.unionByName(other), frames).coalesce(2).writeStream
     query = query.foreachBatch(lambda frame, _: collected.append(frame.toArrow()))
@@ -339,13 +339,13 @@ BAD: dict[str, tuple[str, dict[str, str | bytes], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_streams_that_are_refused(spark: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
-    from watersmeet.runtime.spark.job import _open
+    from watersmeet.runtime.spark.read_streams import read_stream
 
     monkeypatch.setitem(STREAMS, name, BAD[name])
     config = source(name, tmp_path)
     with pytest.raises(InputError, match='cannot read "x"'):
         read_here(config)
-    query = _open(spark, config).select("k").writeStream.foreachBatch(lambda frame, _: frame.collect())
+    query = read_stream(spark, config).select("k").writeStream.foreachBatch(lambda frame, _: frame.collect())
     query = query.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
     with pytest.raises(SPARK_ERRORS) as caught:
         query.start().awaitTermination()
@@ -355,11 +355,11 @@ def test_streams_that_are_refused(spark: Any, name: str, tmp_path: Path, monkeyp
 def test_partitions_that_come_after_the_start_are_refused_on_spark(spark: Any, tmp_path: Path) -> None:
     """Spark would mix up the columns."""
     from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
-    from watersmeet.runtime.spark.job import _open
+    from watersmeet.runtime.spark.read_streams import read_stream
 
     (tmp_path / "in").mkdir()
     config = SourceConfig("A", "csv", parse_schema(SCHEMA), str(tmp_path / "in"))
-    query = _open(spark, config).writeStream.foreachBatch(lambda frame, _: frame.collect())
+    query = read_stream(spark, config).writeStream.foreachBatch(lambda frame, _: frame.collect())
     put(tmp_path / "in" / "name=a" / "x", f"1,{ROW}\n")
     with pytest.raises(SPARK_ERRORS) as caught:
         query.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start().awaitTermination()
@@ -369,7 +369,7 @@ def test_partitions_that_come_after_the_start_are_refused_on_spark(spark: Any, t
 
 
 def test_csv_files_far_away_must_say_whether_they_have_a_header_on_spark(spark: Any) -> None:
-    from watersmeet.runtime.spark.job import _open
+    from watersmeet.runtime.spark.read_streams import read_stream
 
     with pytest.raises(JobError, match='stream "A" does not say whether its CSV files have a header'):
-        _open(spark, SourceConfig("A", "csv", parse_schema(SCHEMA), "s3a://bucket/in"))
+        read_stream(spark, SourceConfig("A", "csv", parse_schema(SCHEMA), "s3a://bucket/in"))

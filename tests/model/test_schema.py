@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import watersmeet as wm
-from watersmeet.model.schema import conform, normal_schema, normal_type
+from watersmeet.model.conform import conform
+from watersmeet.model.schema import normal_schema, normal_type
 
 TEXT, BYTES = ["a", "", None, "longer than the twelve bytes inside a view"], [b"a", b"", None, b"\x00" * 40]
 CASES: list[tuple[pa.Array, pa.DataType]] = [

@@ -6,7 +6,7 @@ import pytest
 
 from watersmeet.config import SourceConfig, parse_job
 from watersmeet.errors import JobError
-from watersmeet.runtime.spark.job import source_limits
+from watersmeet.runtime.spark.read_streams import source_limits
 
 
 def source(format: str, *settings: str) -> SourceConfig:

@@ -1,11 +1,8 @@
-"""Schemas as the engine wants them, and batches made to fit one."""
+"""Schemas in the types that the engine uses."""
 
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
-
-from watersmeet.errors import InputError
 
 
 def normal_type(kind: pa.DataType) -> pa.DataType:
@@ -72,46 +69,3 @@ _LISTS = (
 
 def normal_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([(field.name, normal_type(field.type)) for field in schema])
-
-
-def conform(batch: pa.RecordBatch, schema: pa.Schema, stream: str, origin: str = "its data") -> pa.RecordBatch:
-    """The columns of `schema` out of `batch`, in the types of `schema`; raises `InputError` if they do not fit."""
-    if batch.schema.equals(schema):
-        return batch
-    arrays = []
-    for field in schema:
-        index = batch.schema.get_field_index(field.name)
-        if index < 0:
-            raise InputError(
-                f'stream "{stream}" has no column "{field.name}" in {origin}',
-                detail=f"The columns there are {', '.join(batch.schema.names) or 'none'}.",
-                hint="Correct the schema of the stream, or the data.",
-            )
-        column = batch.column(index)
-        if column.type != field.type:
-            try:
-                column = _cast(column, field.type)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise InputError(
-                    f'column "{field.name}" of stream "{stream}" does not fit its schema in {origin}',
-                    detail=f"The schema says {field.type}, the data is {column.type}: {str(error).rstrip('.')}.",
-                    hint="Correct the schema of the stream, or the data.",
-                ) from None
-        arrays.append(column)
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([field.with_nullable(True) for field in schema]))
-
-
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A safe cast; a number never turns into text or text into a number behind the user's back."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    elif pa.types.is_run_end_encoded(column.type):
-        column = pc.run_end_decode(column)
-    texts = [
-        pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t) for t in (column.type, kind)
-    ]
-    if texts[0] != texts[1] and not pa.types.is_null(column.type):
-        raise pa.ArrowInvalid(f"{column.type} is not {kind}")
-    if pa.types.is_timestamp(column.type) and pa.types.is_integer(kind):
-        raise pa.ArrowInvalid(f"{column.type} is not {kind}")
-    return column.cast(kind)

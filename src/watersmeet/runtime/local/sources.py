@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from watersmeet.errors import InputError, JobError, did_you_mean
 from watersmeet.kernel.pieces import is_piece
 from watersmeet.kernel.rows import concat
+from watersmeet.model.conform import conform
 from watersmeet.model.intake import NO_LIMITS, BatchLimits, FilePosition, UnfinishedIntake
-from watersmeet.model.schema import conform
 from watersmeet.model.streams import Stream
 from watersmeet.runtime.file_formats import FORMATS, column_of_text, csv_header, csv_separator, read_bytes
 from watersmeet.runtime.reports import Backlog

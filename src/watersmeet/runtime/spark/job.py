@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import signal
 import sys
@@ -15,11 +14,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
-import pyarrow as pa
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import SparkSession
 
 from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
 from watersmeet.errors import JobError, cause
@@ -27,30 +23,23 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.quantities import microseconds
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.runtime.events import Report, note_to
-from watersmeet.runtime.file_formats import SPARK_OPTIONS
-from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns, probe_files
+from watersmeet.runtime.local.sources import probe_files
 from watersmeet.runtime.moved_files import refuse_moved_on_spark
 from watersmeet.runtime.opening import look_ahead
 from watersmeet.runtime.source_files import SourceRoot
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate, translate_start
+from watersmeet.runtime.spark.read_streams import read_stream, source_limits
 from watersmeet.runtime.spark.versions import quick_settings
 from watersmeet.runtime.spark.writer import StreamWriter
 from watersmeet.secrets import hide
 from watersmeet.start.start_plan import StartPlan
-from watersmeet.state.addresses import for_spark, is_local, local_path
+from watersmeet.state.addresses import is_local
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.table import OlderFormatError
 
 # Formats that Spark finds by their names. For another, such as a misspelt one, it also looks in Python, with a worker
 # that does not end in silence with `quick_settings`.
 FOUND_FORMATS = {*FILE_FORMATS, "kafka", "rate"}
-
-# The options of Spark's sources that limit a batch, by the names that they have here.
-_LIMITS = {
-    **{name: {"max_batch_bytes": "maxBytesPerTrigger"} for name in FILE_FORMATS},
-    "kafka": {"max_batch_rows": "maxOffsetsPerTrigger"},
-    "rate-micro-batch": {"max_batch_rows": "rowsPerBatch"},
-}
 
 # Spark's own log would bury the progress of a job and show traces for mistakes that we explain ourselves.
 _LOG4J = """rootLogger.level = off
@@ -87,7 +76,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     config = _quick(job.spark, {job.sources[name].format for name in streams})
     with _session(config) as session, _noted_interrupts() as interrupted:
         try:
-            frames = {name: _open(session, job.sources[name]) for name in streams}
+            frames = {name: read_stream(session, job.sources[name]) for name in streams}
             writer = StreamWriter(query, frames, job.stats).settings(job.sections).report(report)
             if start is not None:
                 writer.begin_with(start)
@@ -129,107 +118,6 @@ def _refuse_moved(sources: Sequence[SourceConfig], folders: CheckpointFolders) -
         if source.format in FILE_FORMATS and source.path is not None and is_local(source.path)
     ]
     refuse_moved_on_spark(roots, folders.spark)
-
-
-def _open(session: SparkSession, source: SourceConfig) -> DataFrame:
-    if source.format in FILE_FORMATS:
-        return _open_files(session, source)
-    reader = session.readStream.format(source.format).options(**{**source_limits(source), **source.options})
-    frame = reader.load(for_spark(source.path)) if source.path is not None else reader.load()
-    # A source with a schema of its own is cast to the declared one, column by column.
-    target = from_arrow_schema(source.schema)
-    missing = [field.name for field in target if field.name not in frame.columns]
-    if missing:
-        raise JobError(
-            f'stream "{source.name}" has no column "{missing[0]}"',
-            detail=f"The {source.format} source gives {', '.join(frame.columns)}.",
-        )
-    return frame.select(*(frame[field.name].cast(field.dataType).alias(field.name) for field in target))
-
-
-def _open_files(session: SparkSession, source: SourceConfig) -> DataFrame:
-    """A stream of files, read with the meaning that they have on the local runtime."""
-    assert source.path is not None, "the job file was checked"
-    names = source.schema.names
-    partitions: list[str] = []
-    if is_local(source.path):
-        partitions = partition_columns(source.name, source.path, source.schema, source.options)
-    reader = session.readStream.format(source.format).options(**SPARK_OPTIONS[source.format])
-    columns = [name for name in names if name not in partitions]
-    if source.format == "csv":
-        header = _header(source)
-        # Spark takes the columns of a CSV file by position, so they are declared as the file has them; one whose header
-        # differs is refused.
-        columns = header or columns
-        reader = reader.option("header", header is not None)
-        reader = reader.option("emptyValue", source.options.get("nullValue", ""))  # empty text is NULL, quoted or not
-    # Spark has the columns of partition folders last.
-    declared = pa.schema([source.schema.field(name) for name in (*columns, *partitions)])
-    reader = reader.schema(from_arrow_schema(declared)).options(**{**source_limits(source), **source.options})
-    path = source.path
-    if is_local(path) and os.path.isfile(local_path(path)):  # Spark streams folders alone
-        folder, name = os.path.split(local_path(path))
-        path, reader = folder, reader.option("pathGlobFilter", re.sub(r"([\\*?\[\]{}])", r"\\\1", name))
-    frame = reader.load(for_spark(path))
-    if not is_recursive(source.options):
-        frame = _refuse_new_partitions(frame, source.path, columns)
-    return frame.select(*(frame[f"`{name}`"] for name in names))
-
-
-def source_limits(source: SourceConfig) -> dict[str, int]:
-    """What `max_batch_rows` and `max_batch_bytes` are to Spark's source, which cuts its batches itself.
-
-    Only what was asked for: the watermark moves between these batches, so that a default could make rows late.
-    """
-    known = _LIMITS.get(source.format, {})
-    found = {}
-    for name, value in (("max_batch_rows", source.batch.rows), ("max_batch_bytes", source.batch.bytes)):
-        if not isinstance(value, int):
-            continue
-        if name not in known:
-            raise JobError(
-                f'{name} does not apply to stream "{source.name}"',
-                detail=f"Spark's source {source.format} has no such limit."
-                if known
-                else f"It is not known which option of Spark's source {source.format} sets it.",
-                hint=f"It has {', '.join(known)}." if known else "Set the option of the source that limits a batch.",
-            )
-        found[known[name]] = value
-    if "maxBytesPerTrigger" in found and "maxFilesPerTrigger" in source.options:
-        raise JobError(
-            f'stream "{source.name}" has max_batch_bytes and maxFilesPerTrigger',
-            detail="Spark's file source takes one of the two.",
-            hint="Leave one of them out.",
-        )
-    return found
-
-
-def _refuse_new_partitions(frame: DataFrame, path: str, columns: list[str]) -> DataFrame:
-    """Stop at a file in a folder that says the value of one of `columns`.
-
-    Spark looks for partition folders when a query starts. If they come later it mixes the columns up, without a word.
-    """
-    pattern = f"(?i)/({'|'.join(map(re.escape, columns))})=[^/]*/"
-    if re.search(pattern, f"{path}/"):
-        return frame  # the path is itself in such a folder, which says nothing about the files in it
-    file = F.input_file_name()
-    text = F.concat(F.lit("a file came in a partition folder, and there was none when the run started: "), file)
-    is_new = file.contains("=") & file.rlike(pattern)
-    return frame.where(F.when(is_new, F.raise_error(text).cast("boolean")).otherwise(F.lit(True)))
-
-
-def _header(source: SourceConfig) -> list[str] | None:
-    """The columns in the order of the header of the first file of a CSV source; None where it has none."""
-    assert source.path is not None
-    if is_local(source.path):
-        return first_csv_header(source.name, source.path, source.schema, source.options)
-    if "header" not in source.options:
-        raise JobError(
-            f'stream "{source.name}" does not say whether its CSV files have a header',
-            detail="On Spark, files that are not on this machine are not looked at before the query starts.",
-            hint="Add options = { header = true } or { header = false }.",
-        )
-    return None
 
 
 def _quick(config: SparkConfig, formats: Set[str]) -> SparkConfig:

@@ -21,7 +21,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
 from watersmeet.errors import JobError
-from watersmeet.model.schema import conform, normal_schema
+from watersmeet.model.conform import conform
+from watersmeet.model.schema import normal_schema
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.spark.versions import arrow_schema_in_utc
 
@@ -143,7 +144,7 @@ def unite(
         own = {field: column for column, field in placed[name]}
         selected = [F.lit(number).cast("tinyint").alias(STREAM_FIELD)]
         for field, kind in kinds.items():
-            source = frames[name][_quoted(own[field])] if field in own else F.lit(None).cast(kind)
+            source = frames[name][quoted(own[field])] if field in own else F.lit(None).cast(kind)
             selected.append(source.alias(field))
         parts.append(frames[name].select(*selected))
     schemas = {entry.stream.name: entry.stream.schema for entry in plan.query.inputs}
@@ -155,5 +156,6 @@ def unite(
     return reduce(DataFrame.union, parts), layout
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name of a column in SQL."""
     return f"`{name.replace('`', '``')}`"

@@ -12,8 +12,9 @@ import socket
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 # From 4.2 on a function of PySpark's takes the zone that instants are shown in. Before, it is always UTC.
 _ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
@@ -22,6 +23,14 @@ _ZONE: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(t
 def arrow_schema_in_utc(schema: StructType) -> pa.Schema:
     """The Arrow schema of a Spark schema, with instants in UTC whatever zone the session has."""
     return to_arrow_schema(schema, **_ZONE)
+
+
+def arrow_type_in_utc(kind: DataType) -> pa.DataType | None:
+    """The Arrow type of a type of Spark; None if there is none."""
+    try:
+        return arrow_schema_in_utc(StructType([StructField("", kind)])).field(0).type
+    except PySparkException:
+        return None
 
 
 def quick_settings() -> dict[str, str]:
