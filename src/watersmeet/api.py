@@ -118,14 +118,20 @@ def sql(
         }
 
     if all(_is_dataframe(stream) for stream in given.values()):
+        from watersmeet.runtime.spark.carried_types import refuse_collations, refuse_types
         from watersmeet.runtime.spark.sources import arrow_schema, event_time
+
+        for name, frame in given.items():
+            refuse_types(name, frame)
 
         schemas = {name: arrow_schema(frame) for name, frame in given.items()}
         for name, frame in given.items():
             if (found := event_time(name, frame, times.get(name), name in delays)) is not None:
                 times.setdefault(name, found.column)
                 delays.setdefault(name, found.delay)
-        return SparkQuery(bind(text, declare(schemas), functions or {}), given, statistics)
+        query = bind(text, declare(schemas), functions or {})
+        refuse_collations(query, given)
+        return SparkQuery(query, given, statistics)
     if any(_is_dataframe(stream) for stream in given.values()):
         raise JobError("some streams are Spark DataFrames and some are not", hint="Use one kind for all of them.")
     inputs = {name: _LocalInput.of(name, data) for name, data in given.items()}

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from watersmeet import faults
 from watersmeet.model.file_sums import FileSum
+from watersmeet.runtime.spark_row_type import with_spark_row_type
 from watersmeet.state.files import Folder
 from watersmeet.state.output_names import Stamp, late_name, result_name
 from watersmeet.state.summed import SummedSink
@@ -114,7 +115,8 @@ def parquet_writer(sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
     packed = [field.name for field in schema if _is_packed(field.type)]
     others = [field.name for field in schema if not _is_packed(field.type)]
     encoding = dict.fromkeys(packed, "DELTA_BINARY_PACKED")
-    return pq.ParquetWriter(sink, schema, use_dictionary=others or False, column_encoding=encoding or None)
+    written = with_spark_row_type(schema)
+    return pq.ParquetWriter(sink, written, use_dictionary=others or False, column_encoding=encoding or None)
 
 
 def _is_packed(kind: pa.DataType) -> bool:

@@ -27,6 +27,7 @@ from watersmeet.runtime.local.sources import probe_files
 from watersmeet.runtime.moved_files import refuse_moved_on_spark
 from watersmeet.runtime.opening import look_ahead
 from watersmeet.runtime.source_files import SourceRoot
+from watersmeet.runtime.spark.carried_types import refuse_collations
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate, translate_start
 from watersmeet.runtime.spark.read_streams import read_stream, source_limits
 from watersmeet.runtime.spark.versions import quick_settings
@@ -77,6 +78,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     with _session(config) as session, _noted_interrupts() as interrupted:
         try:
             frames = {name: read_stream(session, job.sources[name]) for name in streams}
+            refuse_collations(query, frames)
             writer = StreamWriter(query, frames, job.stats).settings(job.sections).report(report)
             if start is not None:
                 writer.begin_with(start)
