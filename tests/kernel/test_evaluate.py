@@ -93,8 +93,9 @@ def same(left: Any, right: Any) -> bool:
         "A.i + A.j", "A.i - A.j", "A.i * A.j", "A.i / A.j", "A.i % A.j", "A.f % 2", "A.f / A.i", "-A.i", "-A.d",
         "A.d + A.i", "A.d - 1.5", "A.d % 0.7", "A.i % 1.5", "A.j % -2.5", "A.d % A.d", "A.d % A.i", "A.d = 0.5 + 0.75",
         "A.d BETWEEN 1.2 + 0.05 AND 2 * 1.5", "A.f < 0.5 * 3", "A.i * 0.1", "A.d IN (0.75 + 0.5, 1e1)",
-        "GREATEST(A.i, 1.5)", "A.d * A.d", "A.d + A.f", "A.d * 2", "A.i + 1.5", "A.j + NULL", "7 % A.j", "7 % 0",
-        "A.i = A.j", "A.i <> A.j", "A.i != 1", "A.i < A.j", "A.d >= 1.25", "A.d > A.i", "A.f <= A.d", "A.s > A.t",
+        "GREATEST(A.i, 1.5)", "A.d * A.d", "A.d + A.f", "A.d * 2", "A.i + 1.5", "A.j + NULL", "-NULL", "7 % A.j",
+        "7 % 0", "A.i = A.j", "A.i <> A.j",
+        "A.i != 1", "A.i < A.j", "A.d >= 1.25", "A.d > A.i", "A.f <= A.d", "A.s > A.t",
         "A.p AND A.q", "A.p OR A.q", "NOT A.p", "A.p AND NULL", "A.q OR NULL", "A.p = A.q", "(A.p OR A.q) AND A.i > 0",
         "A.i IS NULL", "A.i IS NOT NULL", "A.p IS TRUE", "A.p IS NOT FALSE", "NULL IS NULL",
         "A.i IN (1, 5)", "A.i IN (1, NULL)", "A.i NOT IN (1, 5)", "A.i IN (A.j, 5)", "A.s IN ('Ada', A.t)",
@@ -193,7 +194,7 @@ def test_rules_of_our_own(text: str, expected: list[Any] | None) -> None:
         ("-99999999999999999999999999999999999999", Decimal("-" + "9" * 38)),
         (
             "CAST(1 AS DECIMAL(1, 0)) * -0.1234567890123456789012345678901234567",
-            Decimal("-0.1234567890123456789012345678901234567"),
+            Decimal("-0.123456789012345678901234567890123457"),
         ),
         ("ROUND(1.005e0, 2)", 1.01),
         ("ROUND(-2.675e0, 2)", -2.68),
@@ -267,6 +268,40 @@ def test_what_does_not_fit_is_an_error_and_never_wraps(text: str, values: list[i
 def test_text_that_is_no_number_is_an_error_that_shows_it() -> None:
     with pytest.raises(InputError, match="'12x'"):
         evaluate(expression("CAST(A.s AS INT)"), pa.record_batch({"A.s": ["12x"]}))
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        (
+            "A.d * A.d",
+            ["1.5", "-0.001", "3000000000000000"],
+            ["2.250000", "0.000001", "9000000000000000000000000000000.000000"],
+        ),
+        (
+            "A.d * 0.5",
+            ["3.000000000000000001", "-0.000000000000000001"],
+            ["1.50000000000000000", "0.00000000000000000"],
+        ),
+        ("A.d * 1.000000000000000001", ["1.5"], ["1.5000000000000000"]),
+        ("A.d * 0.1 * 0.1 * 0.1 * 0.1 * 0.1 * 0.1 * 0.1", ["12345678"], ["1.23456780000"]),
+    ],
+)
+def test_products_of_more_than_38_digits_have_the_scale_that_spark_gives_them(
+    text: str, values: list[str], expected: list[str]
+) -> None:
+    kind = pa.decimal128(38, 18)
+    expr = expression(text, pa.schema([("d", kind)]))
+    found = evaluate(expr, pa.record_batch({"A.d": pa.array(list(map(Decimal, values)), kind)})).to_pylist()
+    assert found == list(map(Decimal, expected))
+    assert expr.type.scale == -int(Decimal(expected[0]).as_tuple().exponent)
+
+
+def test_a_product_that_does_not_fit_is_an_error() -> None:
+    kind = pa.decimal128(38, 18)
+    rows = pa.record_batch({"A.d": pa.array([Decimal(10) ** 19], kind)})
+    with pytest.raises(InputError, match="does not fit"):
+        evaluate(expression("A.d * A.d", pa.schema([("d", kind)])), rows)
 
 
 def test_decimals_past_38_digits_are_computed_exactly_or_refused() -> None:

@@ -247,7 +247,7 @@ def _first_steps(expr: Expr, met: frozenset[str]) -> Iterator[tuple[tuple[Step, 
         if _keeps_value(expr.arg.type, expr.type):
             yield (Times(1.0),), expr.arg
         return
-    if not isinstance(expr, Call) or (pa.types.is_float32(expr.type) and len(expr.args) > 1):
+    if not isinstance(expr, Call) or (pa.types.is_float32(expr.type) and len(expr.args) > 1) or _is_rounded(expr):
         return
     match expr.function, expr.args:
         case ("negate", (inner,)):
@@ -278,6 +278,15 @@ def _first_steps(expr: Expr, met: frozenset[str]) -> Iterator[tuple[tuple[Step, 
                 yield (Minus(right),), left
             if not aliases_of(left) & met:
                 yield (Negated(), Minus(left)), right
+
+
+def _is_rounded(expr: Call) -> bool:
+    """Whether it is arithmetic of decimals whose result has fewer digits after the point than it would need."""
+    if not expr.function.endswith("_decimal"):
+        return False
+    scales = [arg.type.scale for arg in expr.args]
+    needed = sum(scales) if expr.function == "multiply_decimal" else max(scales)
+    return bool(expr.type.scale < needed)
 
 
 def _is_never_negative(expr: Expr) -> bool:

@@ -170,7 +170,7 @@ def _modulo(left: Value, right: Value) -> Value:
 
 def _modulo_of_decimals(left: Value, right: Value) -> Value:
     """The remainder of decimals of one scale; the quotient is cut off to a whole number, so that nothing is rounded."""
-    left, right = (value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in (left, right))
+    left, right = _in_256_bits(left), _in_256_bits(right)
     whole = pc.trunc(pc.divide(left, right)).cast(pa.decimal256(left.type.precision, 0))
     return pc.subtract(left, pc.multiply(whole, right))
 
@@ -180,12 +180,17 @@ def _numbers(value: Value) -> Any:
 
 
 def _wide(kernel: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    """`kernel` on decimals with room for any result; the cast to the bound type then checks that it fits."""
+    """`kernel` on decimals with room for any result; the cast to the bound type rounds it and checks that it fits."""
+    return lambda left, right: kernel(_in_256_bits(left), _in_256_bits(right))
 
-    def run(left: Value, right: Value) -> Value:
-        return kernel(*(value.cast(pa.decimal256(value.type.precision, value.type.scale)) for value in (left, right)))
 
-    return run
+def _multiply_wide(left: Value, right: Value) -> Value:
+    # A product has a digit more than both factors, and 256 bits hold 76: of two times 38, one factor must have 37.
+    return pc.multiply(_in_256_bits(left), _in_256_bits(right, 75 - left.type.precision))
+
+
+def _in_256_bits(value: Value, most: int = 76) -> Value:
+    return value.cast(pa.decimal256(min(most, value.type.precision), value.type.scale))
 
 
 def _equal(left: Value, right: Value) -> Value:
@@ -334,7 +339,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "multiply": pc.multiply_checked,
     "add_decimal": _wide(pc.add),
     "subtract_decimal": _wide(pc.subtract),
-    "multiply_decimal": _wide(pc.multiply),
+    "multiply_decimal": _multiply_wide,
     "divide": _divide,
     "modulo": _modulo,
     "negate": pc.negate_checked,

@@ -21,6 +21,9 @@ import pyarrow as pa
 
 from watersmeet.model.expressions import Cast, Expr, Literal
 
+MOST_DIGITS = 38  # of a DECIMAL
+_KEPT_SCALE = 6  # digits after the point that stay where there are too many before it
+
 _UNITS = ("s", "ms", "us", "ns")
 _DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}  # as in Spark, where a BIGINT has one to spare
 _DIGITS |= {pa.uint8(): 3, pa.uint16(): 5, pa.uint32(): 10, pa.uint64(): 20}
@@ -129,6 +132,18 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 def decimal_type(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(min(76, precision), scale)
+
+
+def product_type(precision: int, scale: int) -> pa.DataType:
+    """What holds a product of so many digits, as in Spark: digits after the point make room, until there are six.
+
+    >>> product_type(13, 3), product_type(49, 20), product_type(60, 4)
+    (Decimal128Type(decimal128(13, 3)), Decimal128Type(decimal128(38, 9)), Decimal128Type(decimal128(38, 4)))
+    """
+    if precision <= MOST_DIGITS:
+        return pa.decimal128(precision, scale)
+    kept = max(MOST_DIGITS - (precision - scale), min(scale, _KEPT_SCALE))
+    return pa.decimal128(MOST_DIGITS, kept)
 
 
 def as_decimal_type(kind: pa.DataType) -> pa.DataType:

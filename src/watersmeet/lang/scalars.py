@@ -1,8 +1,8 @@
 """Turns the syntax tree of a scalar expression into a typed `Expr`, or says what is wrong with it and where.
 
-Integer arithmetic is done in BIGINT. `+ - * %` of decimals give the precision and scale that Spark gives them, up to 38
-digits. `/` gives DOUBLE, also between integers and between decimals. The functions are listed in `lang/functions.py`;
-the rules for mixed types are in `lang/coercion.py`.
+Integer arithmetic is done in BIGINT. `+ - * %` of decimals give the precision and scale that Spark gives them, but sums
+of more than 38 digits keep their scale. `/` gives DOUBLE, also between integers and between decimals. Functions are in
+`lang/functions.py`, and the rules for mixed types in `lang/coercion.py`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from watersmeet.errors import InputError, Span, did_you_mean
 from watersmeet.kernel.evaluate import ONE_ROW, evaluate
 from watersmeet.lang import types
 from watersmeet.lang.coercion import (
+    MOST_DIGITS,
     as_decimal_type,
     coerce,
     common_type,
@@ -34,6 +35,7 @@ from watersmeet.lang.coercion import (
     is_text,
     narrow_literals,
     plain,
+    product_type,
 )
 from watersmeet.lang.functions import FUNCTIONS, NAMES
 from watersmeet.lang.registered import call_registered
@@ -44,7 +46,6 @@ from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, colu
 from watersmeet.model.sql_names import sql_type
 
 BOOL = pa.bool_()
-_MOST_DIGITS = 38
 AGGREGATES = "The aggregates are COUNT(*), COUNT, SUM, MIN, MAX and AVG, each over one expression"
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "equal",
@@ -282,9 +283,9 @@ class ScalarBinder:
         assert isinstance(exponent, int), "a number in the text is finite"
         scale = max(0, -exponent)
         precision = max(len(digits) + max(0, exponent), scale)
-        if precision > _MOST_DIGITS:
+        if precision > MOST_DIGITS:
             self.source.refuse(
-                f'"{node.this}" has more than {_MOST_DIGITS} digits',
+                f'"{node.this}" has more than {MOST_DIGITS} digits',
                 node,
                 detail=f"It has {precision}. A number with a point is a DECIMAL with all of its digits.",
                 hint="Leave digits out, or write it with an exponent, such as 1.5e0, for a DOUBLE.",
@@ -299,7 +300,7 @@ class ScalarBinder:
             # Decimal's own minus would round to 28 digits.
             negative = expr.value.copy_negate() if isinstance(expr.value, Decimal) else -expr.value
             return Literal(negative, expr.type)
-        if pa.types.is_integer(expr.type):
+        if pa.types.is_integer(expr.type) or pa.types.is_null(expr.type):
             expr = coerce(expr, pa.int64())
         elif not (is_number(expr.type) or pa.types.is_duration(expr.type)):
             self.mismatch(f"cannot negate a value of type {sql_type(expr.type)}", node)
@@ -465,24 +466,24 @@ class ScalarBinder:
         first, second = as_decimal_type(left.type), as_decimal_type(right.type)
         scale = max(first.scale, second.scale)
         whole = first.precision - first.scale, second.precision - second.scale
-        needed = precision = max(whole) + scale + 1
+        needed, most = max(whole) + scale + 1, 76
+        kind = decimal_type(min(MOST_DIGITS, needed), scale)
         if function == "multiply":
-            needed = precision = first.precision + second.precision + 1
-            scale = first.scale + second.scale
+            needed, most = first.precision + second.precision + 1, 77  # of two times 38 digits, if one has one less
+            kind = product_type(needed, first.scale + second.scale)
         elif function == "modulo":
             first, second = (decimal_type(digits + scale, scale) for digits in whole)
-            needed, precision = first.precision + second.precision + 2, max(1, min(whole) + scale)
-        if needed > 76 or scale > 38:
+            needed = first.precision + second.precision + 2
+            kind = decimal_type(max(1, min(whole) + scale), scale)
+        if needed > most:
             self.mismatch(
                 f"cannot compute {sql_type(first)} {ARITHMETIC[type(node)][1]} {sql_type(second)}",
                 node,
                 "Cast one side to DOUBLE, or to a DECIMAL with fewer digits.",
             )
-        # Past 38 digits the sum is made in 256 bits and must fit 38 in the end.
-        name = function if precision <= _MOST_DIGITS else f"{function}_decimal"
-        return Call(
-            name, (coerce(left, first), coerce(right, second)), decimal_type(min(_MOST_DIGITS, precision), scale)
-        )
+        # Past 38 digits it is computed in 256 bits, rounded to the scale of the result, and must fit 38 in the end.
+        name = f"{function}_decimal" if needed > MOST_DIGITS and function != "modulo" else function
+        return Call(name, (coerce(left, first), coerce(right, second)), kind)
 
 
 def _arithmetic_of_times(function: str, left: Expr, right: Expr) -> Expr | None:
