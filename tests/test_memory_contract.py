@@ -64,7 +64,6 @@ from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
-from watersmeet.settings.balance import BalanceSettings
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_files import count_by_group
@@ -379,10 +378,9 @@ def test_any_balance_gives_the_same_answer(
         mock.patch.object(relocation, "LEAST_BYTES", 1),
         mock.patch.object(relocation, "LEAST_SHARE", 0.0),
         mock.patch.object(time_of_slots, "LEAST_SECONDS", 0.0),
-        mock.patch("watersmeet.api.BalanceSettings", lambda policy, **more: BalanceSettings(policy, every=1, **more)),
     ):
-        options = {"memory": budget, "slot_memory": slot_budget, "balance": policy}
-        rows, _ = run_events(case, **{name: value for name, value in options.items() if value is not None})
+        options = {"memory": budget, "slot_memory": slot_budget, "balance": policy, "balance_every": 1}
+        rows, _ = run_events(case, **options)
     assert rows == case.answer().rows
 
 

@@ -10,11 +10,10 @@ Arrow stream (pandas, polars, DuckDB), or iterables of record batches, it runs i
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
@@ -22,18 +21,14 @@ from watersmeet.errors import JobError, did_you_mean
 from watersmeet.kernel.rows import concat
 from watersmeet.lang.binder import bind
 from watersmeet.lang.registered import predicate as predicate
-from watersmeet.model.intake import BatchSettings
-from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
 from watersmeet.model.predicates import Predicate as Predicate
-from watersmeet.model.quantities import parse_bytes, parse_duration
+from watersmeet.model.quantities import parse_duration
 from watersmeet.model.schema import normal_schema
 from watersmeet.model.streams import Stream, parse_max_ahead
-from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
-from watersmeet.plan.output_mode import APPEND, check_output_mode
+from watersmeet.plan.output_mode import check_output_mode
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
-from watersmeet.plan.ring_ways import RingWay
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.local.executor import MemoryResults
@@ -41,12 +36,10 @@ from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import LocalSource, RowsSource
 from watersmeet.runtime.opening import look_ahead, open_run
 from watersmeet.runtime.planning import stored_costs
-from watersmeet.settings.adapt import DEFAULT_POLICY, AdaptSettings
-from watersmeet.settings.balance import BalanceSettings
-from watersmeet.settings.kinds import Place, RingSlots, RowLimit, SizeLimit
-from watersmeet.settings.plan import PlanSettings
-from watersmeet.settings.ring import RingSettings
-from watersmeet.settings.run import RunSettings
+from watersmeet.settings.argument_types import Settings, SettingsBesidePlan
+from watersmeet.settings.arguments import read_arguments, takes_settings
+from watersmeet.settings.every import Sections
+from watersmeet.settings.run import LOCAL, RunSection, run_settings
 from watersmeet.settings.words import AUTO
 from watersmeet.start.showing import start_picture, start_text
 from watersmeet.start.start_plan import StartPlan
@@ -185,10 +178,6 @@ def _duration(value: str | timedelta, stream: str) -> timedelta:
     return value if isinstance(value, timedelta) else parse_duration(value, f'lateness of stream "{stream}"')
 
 
-def _ring_way(name: str, segment: str | timedelta | None, copies: int | None) -> RingWay:
-    return RingWay(name, parse_duration(segment, "ring_segment") if isinstance(segment, str) else segment, copies)
-
-
 def _is_dataframe(value: Any) -> bool:
     return type(value).__module__.startswith("pyspark.")
 
@@ -209,23 +198,9 @@ class _Explained:
         """What a run with these settings would begin with."""
         raise NotImplementedError
 
-    def physical(self, plan: str = "auto", **settings: Any) -> PhysicalPlan:
-        """The plan that a run with these settings would have by its first batch."""
-        return self._look_ahead(plan, settings).plan
-
-    def explain(
-        self,
-        plan: str | bool | None = "auto",
-        *,
-        extended: bool | str | None = None,
-        mode: str | None = None,
-        **settings: Any,
+    def _explain(
+        self, plan: str | bool | None, extended: bool | str | None, mode: str | None, settings: Mapping[str, Any]
     ) -> str:
-        """How the query would run with these settings, as text: those that `run` takes, or `start` of a `writeStream`.
-
-        What they would refuse is refused. What `DataFrame.explain` takes is accepted too, as in `explain(True)` and
-        `explain(mode="formatted")`; there is one text for all of it. Nothing is printed.
-        """
         for asked in (extended, mode):
             if isinstance(asked, str) and asked not in SPARK_MODES:
                 raise JobError(
@@ -234,12 +209,8 @@ class _Explained:
                     hint=did_you_mean(asked, SPARK_MODES),
                 )
         return start_text(
-            self._look_ahead(plan if isinstance(plan, str) and plan not in SPARK_MODES else "auto", settings)
+            self._look_ahead(plan if isinstance(plan, str) and plan not in SPARK_MODES else AUTO, settings)
         )
-
-    def picture(self, plan: str = "auto", **settings: Any) -> str:
-        """The same as an SVG picture, with estimated rates and sizes."""
-        return start_picture(self._look_ahead(plan, settings))
 
 
 class SparkQuery(_Explained):
@@ -256,6 +227,29 @@ class SparkQuery(_Explained):
 
         return StreamWriter(self.query, self._frames, self.statistics)
 
+    def explain(
+        self,
+        plan: str | bool | None = AUTO,
+        *,
+        extended: bool | str | None = None,
+        mode: str | None = None,
+        **options: Any,
+    ) -> str:
+        """How the query would run with these options, as text: those that `start` of a `writeStream` takes.
+
+        What they would refuse is refused. What `DataFrame.explain` takes is accepted too, as in `explain(True)` and
+        `explain(mode="formatted")`; there is one text for all of it. Nothing is printed.
+        """
+        return self._explain(plan, extended, mode, options)
+
+    def picture(self, plan: str = AUTO, **options: Any) -> str:
+        """The same as an SVG picture, with estimated rates and sizes."""
+        return start_picture(self._look_ahead(plan, options))
+
+    def physical(self, plan: str = AUTO, **options: Any) -> PhysicalPlan:
+        """The plan that a run with these options would have by its first batch."""
+        return self._look_ahead(plan, options).plan
+
     def _look_ahead(self, plan: str, settings: Mapping[str, Any]) -> StartPlan:
         return self.writeStream.option("plan", plan).look_ahead(**settings)
 
@@ -267,118 +261,43 @@ class LocalQuery(_Explained):
         super().__init__(query, statistics)
         self._inputs = inputs
 
+    @takes_settings
     def run(
         self,
         *,
-        plan: str = "auto",
-        slots: int = DEFAULT_SLOTS,
-        groups: int = DEFAULT_GROUPS,
         batch_rows: int | None = None,
-        max_batch_rows: int | str | None = None,
-        max_batch_bytes: int | str | None = None,
-        memory: str | int | None = None,
-        slot_memory: str | int | None = None,
-        spill: str = DEFAULT_POLICY,
-        balance: str = BalanceSettings.policy,
-        ring_slots: int | str = AUTO,
-        ring_adapt: str = RingSettings.policy,
-        ring_seconds: float | None = None,
-        ring: str = RingWay.name,
-        ring_segment: str | timedelta | None = None,
-        ring_copies: int | None = None,
-        max_candidates: int | None = None,
         report: Report = silent,
         clock: Clock | None = None,
-        output_mode: str = APPEND,
+        **settings: Unpack[Settings],
     ) -> pa.Table:
-        """The whole answer as a table. For options see `stream`."""
-        batches = self.stream(
-            plan=plan,
-            slots=slots,
-            groups=groups,
-            batch_rows=batch_rows,
-            max_batch_rows=max_batch_rows,
-            max_batch_bytes=max_batch_bytes,
-            memory=memory,
-            slot_memory=slot_memory,
-            spill=spill,
-            balance=balance,
-            ring_slots=ring_slots,
-            ring_adapt=ring_adapt,
-            ring_seconds=ring_seconds,
-            ring=ring,
-            ring_segment=ring_segment,
-            ring_copies=ring_copies,
-            max_candidates=max_candidates,
-            report=report,
-            clock=clock,
-            output_mode=output_mode,
-        )
+        """The whole answer as a table. For `batch_rows`, `report` and `clock` see `stream`."""
+        batches = self.stream(batch_rows=batch_rows, report=report, clock=clock, **settings)
         return pa.Table.from_batches(batches, schema=self.schema)
 
+    @takes_settings
     def stream(
         self,
         *,
-        plan: str = "auto",
-        slots: int = DEFAULT_SLOTS,
-        groups: int = DEFAULT_GROUPS,
         batch_rows: int | None = None,
-        max_batch_rows: int | str | None = None,
-        max_batch_bytes: int | str | None = None,
-        memory: str | int | None = None,
-        slot_memory: str | int | None = None,
-        spill: str = DEFAULT_POLICY,
-        balance: str = BalanceSettings.policy,
-        ring_slots: int | str = AUTO,
-        ring_adapt: str = RingSettings.policy,
-        ring_seconds: float | None = None,
-        ring: str = RingWay.name,
-        ring_segment: str | timedelta | None = None,
-        ring_copies: int | None = None,
-        max_candidates: int | None = None,
         report: Report = silent,
         clock: Clock | None = None,
-        output_mode: str = APPEND,
+        **settings: Unpack[Settings],
     ) -> Iterator[pa.RecordBatch]:
         """The answer, a record batch at a time, as the input is read.
 
         A batch takes the next record batch of every stream; tables are cut into pieces of `batch_rows` rows (default:
         one piece). One that has more than `max_batch_rows` rows or `max_batch_bytes` bytes (default: 32 MB; "off": no
         limit) is joined in several batches, which changes no result: its watermark waits for the last of them.
+        Under a budget (`memory`, `slot_memory`), state is spilled to a temporary folder, and all results come out at
+        the end at the latest. Groups without windows need `output_mode="update"`: each batch yields those that it has
+        changed.
 
-        `memory` is the most that the state may take, such as "64MB" (default: no limit); what goes beyond it is spilled
-        to a temporary folder, chosen by the policy `spill`, and what is owed is emitted at the end at the latest.
-        `slot_memory` is the most that each slot may have; `balance` is the policy by which groups go to other slots.
-        `ring_slots` is how many of the slots a join without any equality lies over at the start, "auto" or a number;
-        `ring_adapt` is how that changes: "off", "smooth", or "auto", for which a batch may take `ring_seconds`.
-        `ring` is how a join is spread that no equality serves, "psp", "atr" or "ctr"; `ring_segment` is the length of
-        the segments of "atr", such as "10 seconds", and `ring_copies` how often "ctr" keeps each row.
-        `max_candidates` is how many pairs a task may compare in a batch where no equality says which.
-        `report` is called with an event for each batch, as `watersmeet run --json` prints them.
-        Groups without windows need `output_mode="update"`: each batch yields those that it has changed.
+        `report` is called with an event for each batch, as `watersmeet run --json` prints them. Time comes from
+        `clock`; a `VirtualClock` makes runs repeat exactly.
         """
-        settings = self._settings(
-            plan=plan,
-            slots=slots,
-            groups=groups,
-            memory=memory,
-            slot_memory=slot_memory,
-            spill=spill,
-            balance=balance,
-            ring_slots=ring_slots,
-            ring_adapt=ring_adapt,
-            ring_seconds=ring_seconds,
-            ring=ring,
-            ring_segment=ring_segment,
-            ring_copies=ring_copies,
-            max_candidates=max_candidates,
-            output_mode=output_mode,
-        )
-        limits = BatchSettings(
-            None if max_batch_rows is None else RowLimit().read(max_batch_rows, Place("max_batch_rows")),
-            None if max_batch_bytes is None else SizeLimit().read(max_batch_bytes, Place("max_batch_bytes")),
-        ).limits
-        opened = open_run(self.query, settings, note=note_to(report), costs=stored_costs)
+        sections = self._sections(settings)
+        asked = run_settings(sections.run, sections.adapt, self.statistics)
+        opened = open_run(self.query, asked, note=note_to(report), costs=stored_costs)
         results = MemoryResults()
         with closing(opened):
             run = LocalRun(
@@ -391,6 +310,7 @@ class LocalQuery(_Explained):
                 make_spec=opened.make_spec,
                 start=opened.start,
             )
+            limits = sections.run.batch.limits
             sources: dict[str, LocalSource] = {
                 entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows), limits)
                 for entry in self.query.inputs
@@ -399,47 +319,45 @@ class LocalQuery(_Explained):
                 for _ in run.batches(sources):
                     yield from results.pop()
 
-    def _look_ahead(self, plan: str, settings: Mapping[str, Any]) -> StartPlan:
-        of_others = {"batch_rows", "max_batch_rows", "max_batch_bytes", "report", "clock"}  # which no plan depends on
-        known = {name: value for name, value in settings.items() if name not in of_others}
-        return look_ahead(self.query, self._settings(plan=plan, **known), None, "local", costs=stored_costs)
-
-    def _settings(
+    @takes_settings
+    def explain(
         self,
+        plan: str | bool | None = AUTO,
         *,
-        plan: str = "auto",
-        slots: int = DEFAULT_SLOTS,
-        groups: int = DEFAULT_GROUPS,
-        memory: str | int | None = None,
-        slot_memory: str | int | None = None,
-        spill: str = DEFAULT_POLICY,
-        balance: str = BalanceSettings.policy,
-        ring_slots: int | str = AUTO,
-        ring_adapt: str = RingSettings.policy,
-        ring_seconds: float | None = None,
-        ring: str = RingWay.name,
-        ring_segment: str | timedelta | None = None,
-        ring_copies: int | None = None,
-        max_candidates: int | None = None,
-        output_mode: str = APPEND,
-    ) -> RunSettings:
-        check_slots(slots, groups)
-        check_output_mode(self.query, output_mode, 'output_mode="update"')
-        limit = AdaptSettings(
-            None if memory is None else parse_bytes(memory, "memory"),
-            spill,
-            balance=BalanceSettings(balance, by_cpu=True),
-            slot_bytes=None if slot_memory is None else parse_bytes(slot_memory, "slot_memory"),
-            ring=RingSettings(
-                RingSlots().read(ring_slots, Place("ring_slots")),
-                ring_adapt,
-                seconds=ring_seconds,
-                max_candidates=max_candidates,
-            ).following(None, slots),
-        )
-        way = _ring_way(ring, ring_segment, ring_copies)
-        limits = Limits(memory=limit.budget_bytes or math.inf)
-        return RunSettings(PlanSettings(plan, self.statistics, limits, way), limit, slots, groups)
+        extended: bool | str | None = None,
+        mode: str | None = None,
+        batch_rows: int | None = None,
+        report: Report = silent,
+        clock: Clock | None = None,
+        **settings: Unpack[SettingsBesidePlan],
+    ) -> str:
+        """How the query would run with these settings, as text: those that `run` takes.
+
+        What they would refuse is refused. What `DataFrame.explain` takes is accepted too, as in `explain(True)` and
+        `explain(mode="formatted")`; there is one text for all of it. Nothing is printed. `batch_rows`, `report` and
+        `clock` are accepted as in `run`; no plan depends on them.
+        """
+        return self._explain(plan, extended, mode, settings)
+
+    @takes_settings
+    def picture(self, plan: str = AUTO, **settings: Unpack[SettingsBesidePlan]) -> str:
+        """The same as an SVG picture, with estimated rates and sizes."""
+        return start_picture(self._look_ahead(plan, settings))
+
+    @takes_settings
+    def physical(self, plan: str = AUTO, **settings: Unpack[SettingsBesidePlan]) -> PhysicalPlan:
+        """The plan that a run with these settings would have by its first batch."""
+        return self._look_ahead(plan, settings).plan
+
+    def _look_ahead(self, plan: str, settings: Mapping[str, Any]) -> StartPlan:
+        sections = self._sections({**settings, "plan": plan})
+        asked = run_settings(sections.run, sections.adapt, self.statistics)
+        return look_ahead(self.query, asked, None, LOCAL, costs=stored_costs)
+
+    def _sections(self, settings: Mapping[str, Any]) -> Sections:
+        sections = Sections(RunSection(runtime=LOCAL)).having(read_arguments(settings))
+        check_output_mode(self.query, sections.sink.mode, 'output_mode="update"')
+        return sections
 
 
 class _LocalInput:

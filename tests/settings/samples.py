@@ -59,7 +59,6 @@ NEEDS: Mapping[str, Mapping[str, Any]] = {
     "slot_weights": {"slots": 3},
     "groups": {"slots": 2},
     "scale": {"scale_seconds": 1.0},
-    "mode": {"deliver_every": None},
 }
 
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, get_type_hints
 
+import pyarrow as pa
 import pytest
 
+import watersmeet as wm
 from settings.samples import NEEDS, Sample, as_toml, sample, wrong
+from watersmeet.api import LocalQuery
 from watersmeet.config import parse_job
 from watersmeet.errors import JobError
+from watersmeet.settings import argument_types
+from watersmeet.settings.argument_types import Settings
+from watersmeet.settings.arguments import ARGUMENTS, annotation_of, default_of, read_arguments
 from watersmeet.settings.declaration import Setting, Surface, declared_in
 from watersmeet.settings.every import OF_A_RUN, SECTIONS, SETTINGS, Sections
 from watersmeet.settings.kinds import Place
 from watersmeet.settings.options import OPTIONS, option_name, read_options
+from watersmeet.settings.run import RunSection
 
 JOB = """
 query = "SELECT 1"
@@ -27,11 +35,21 @@ path = "out"
 [run]
 checkpoint = "ck"
 """
+LOCAL_JOB = JOB.replace('[run]\ncheckpoint = "ck"', '[run]\nruntime = "local"')
+ROWS = pa.table({"k": [1, 2], "ts": [0, 1]})
+QUERY = wm.sql("SELECT A.k FROM A, B WHERE A.k = B.k", A=ROWS, B=ROWS)
+# What errors have always called some settings.
+NAMED_OTHERWISE = {"migrate": ("way to change the plan",)}
 EVERY = [pytest.param(section, setting, id=f"{section}.{setting.name}") for section, setting in OF_A_RUN.values()]
 ON_SPARK = [
     pytest.param(section, setting, id=setting.camel)
     for section, setting in OF_A_RUN.values()
     if setting.on(Surface.SPARK)
+]
+IN_PYTHON = [
+    pytest.param(section, setting, id=setting.keyword)
+    for section, setting in OF_A_RUN.values()
+    if setting.on(Surface.PYTHON)
 ]
 
 
@@ -45,9 +63,13 @@ def of_options(values: Mapping[str, Any]) -> Sections:
     return Sections().having(read_options({**given, **{option_name(name): value for name, value in values.items()}}))
 
 
-def with_needs(setting: Setting, value: Any) -> dict[str, Any]:
-    needs = {name: needed for name, needed in NEEDS.get(setting.name, {}).items() if needed is not None}
-    return {**needs, setting.name: value}
+def of_arguments(values: Mapping[str, Any]) -> Sections:
+    given = {OF_A_RUN[name][1].keyword if name in OF_A_RUN else name: value for name, value in values.items()}
+    return Sections(RunSection(runtime="local")).having(read_arguments(given))
+
+
+def with_needs(setting: Setting, value: Any, by: str = "name") -> dict[str, Any]:
+    return {**NEEDS.get(setting.name, {}), getattr(setting, by): value}
 
 
 def test_each_setting_has_one_name() -> None:
@@ -84,17 +106,59 @@ def test_defaults_are_the_same() -> None:
     assert replace(of_job({}).run, checkpoint=None) == Sections().run
 
 
-@pytest.mark.parametrize("section, setting", ON_SPARK)
+@pytest.mark.parametrize("section, setting", IN_PYTHON)
+def test_an_argument_means_the_same(section: str, setting: Setting) -> None:
+    expected = of_job(with_needs(setting, sample(setting).value), LOCAL_JOB)
+    found = of_arguments(with_needs(setting, sample(setting).value))
+    assert (found.run, found.adapt, found.sink.mode) == (expected.run, expected.adapt, expected.sink.mode)
+    assert (
+        of_arguments({setting.keyword: None})
+        == of_arguments({})
+        == of_arguments({setting.keyword: default_of(setting)})
+    )
+
+
+@pytest.mark.parametrize("section, setting", IN_PYTHON)
+def test_each_argument_has_its_type_and_its_sentence(section: str, setting: Setting) -> None:
+    given = inspect.signature(LocalQuery.stream).parameters[setting.keyword]
+    assert (given.kind, given.default) == (inspect.Parameter.KEYWORD_ONLY, default_of(setting))
+    hints = get_type_hints(Settings)
+    assert hints[setting.keyword] == eval(annotation_of(setting), vars(argument_types))
+    assert set(hints) == set(ARGUMENTS)
+    assert f"{setting.keyword}: {setting.text}" in (LocalQuery.run.__doc__ or "")
+
+
+def test_an_argument_that_is_for_others_says_why() -> None:
+    for _, setting in OF_A_RUN.values():
+        if not setting.on(Surface.PYTHON):
+            with pytest.raises(JobError, match=f'setting "{setting.name}" is not for q.run') as caught:
+                read_arguments({setting.name: sample(setting).value})
+            assert caught.value.detail == setting.elsewhere[Surface.PYTHON]
+    for call in (QUERY.run, QUERY.explain, QUERY.picture):
+        with pytest.raises(JobError, match='unknown setting "slotz"') as caught:
+            call(slotz=3)  # type: ignore[operator]
+        assert caught.value.hint == 'Did you mean "slots"?'
+
+
+@pytest.mark.parametrize("section, setting", EVERY)
 def test_what_is_wrong_is_wrong_everywhere(section: str, setting: Setting) -> None:
     for value in wrong(setting):
         with pytest.raises(JobError) as in_job:
             of_job(with_needs(setting, value))
-        with pytest.raises(JobError) as in_option:
-            of_options(with_needs(setting, value))
-        for caught in (in_job.value, in_option.value):
-            named = caught.primary.replace("_", "").lower()
-            assert setting.name.replace("_", "") in named or setting.camel.lower() in named or "plan" in named, named
-            assert caught.exit_code == 2
+        found = [in_job.value]
+        if setting.on(Surface.SPARK):
+            with pytest.raises(JobError) as in_option:
+                of_options(with_needs(setting, value))
+            found.append(in_option.value)
+        if setting.on(Surface.PYTHON):
+            with pytest.raises(JobError) as in_argument:
+                QUERY.run(**with_needs(setting, value, by="keyword"))
+            found.append(in_argument.value)
+        for error in found:
+            named = error.primary.replace("_", "").lower()
+            names = {setting.name.replace("_", ""), setting.camel.lower(), *NAMED_OTHERWISE.get(setting.name, ())}
+            assert any(name in named for name in names), error.primary
+            assert error.exit_code == 2
 
 
 def test_an_option_that_is_set_elsewhere_says_where() -> None:

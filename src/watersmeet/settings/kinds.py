@@ -99,9 +99,13 @@ class Kind(Generic[T]):
         """What a job file may hold, as JSON Schema."""
         raise NotImplementedError
 
+    def given(self, value: T) -> Any:
+        """A value as users give it."""
+        return value
+
     def written(self, value: T) -> str:
         """A value as a job file has it."""
-        return json.dumps(value)
+        return json.dumps(self.given(value))
 
 
 @dataclass(frozen=True)
@@ -287,8 +291,8 @@ class Size(Kind[int]):
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": _SIZE}]}
 
-    def written(self, value: int) -> str:
-        return json.dumps(bytes_text(value).replace(" ", ""))
+    def given(self, value: int) -> str:
+        return bytes_text(value).replace(" ", "")
 
 
 @dataclass(frozen=True)
@@ -312,8 +316,8 @@ class Duration(Kind[timedelta]):
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": _DURATION}
 
-    def written(self, value: timedelta) -> str:
-        return json.dumps(duration_text(microseconds(value)))
+    def given(self, value: timedelta) -> str:
+        return duration_text(microseconds(value))
 
 
 AVAILABLE_NOW = "available-now"
@@ -449,8 +453,8 @@ class RingSlots(Kind[int]):
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [{"type": "integer", "minimum": 1}, {"const": AUTO}]}
 
-    def written(self, value: int) -> str:
-        return json.dumps(value or AUTO)
+    def given(self, value: int) -> int | str:
+        return value or AUTO
 
 
 @dataclass(frozen=True)

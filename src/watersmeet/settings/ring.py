@@ -11,6 +11,7 @@ from watersmeet.settings.kinds import OneOf, RingSlots, Whole
 from watersmeet.settings.scale import IN_TIME
 from watersmeet.settings.words import AUTO, OFF
 
+RING_ADAPT = (OFF, "smooth", AUTO)
 AGGRESSIVE, PASSIVE = "aggressive", "passive"
 RELOCATE = (AGGRESSIVE, PASSIVE)
 
@@ -28,7 +29,7 @@ class RingSettings(Checked):
         more="The first so many: a number from 1 to `slots`, or `auto`, by the cost model. See [below](#rings).",
     )
     policy: str = setting(
-        OneOf((OFF, "smooth", AUTO)),
+        OneOf(RING_ADAPT),
         OFF,
         "How that number, and the rows of a ring in each slot, change while the query runs.",
         name="ring_adapt",
