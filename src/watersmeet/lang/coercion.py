@@ -146,6 +146,15 @@ def product_type(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(MOST_DIGITS, kept)
 
 
+def result_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a value that is one of several of type `kind`: as in Spark, a DECIMAL of at most 38 digits.
+
+    >>> result_type(pa.decimal256(39, 1)), result_type(pa.int64())
+    (Decimal128Type(decimal128(38, 1)), DataType(int64))
+    """
+    return pa.decimal128(MOST_DIGITS, kind.scale) if pa.types.is_decimal256(kind) else kind
+
+
 def as_decimal_type(kind: pa.DataType) -> pa.DataType:
     return pa.decimal128(_DIGITS[kind], 0) if pa.types.is_integer(kind) else kind
 

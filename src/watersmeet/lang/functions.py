@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from watersmeet.lang.coercion import coerce, decimal_type
+from watersmeet.lang.coercion import coerce, decimal_type, result_type
 from watersmeet.model.expressions import Call, Expr, Literal
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _of_one_type(function: str, *, ordered: bool) -> Rule:
         name = function.upper()
         args = binder.comparable(nodes, name, node) if ordered else binder.unify(nodes, name)
         kind = args[0].type
-        return Call(function, tuple(args), kind) if not pa.types.is_null(kind) else args[0]
+        return Call(function, tuple(args), result_type(kind)) if not pa.types.is_null(kind) else args[0]
 
     return rule
 

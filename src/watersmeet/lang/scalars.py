@@ -36,6 +36,7 @@ from watersmeet.lang.coercion import (
     narrow_literals,
     plain,
     product_type,
+    result_type,
 )
 from watersmeet.lang.functions import FUNCTIONS, NAMES
 from watersmeet.lang.registered import call_registered
@@ -401,7 +402,7 @@ class ScalarBinder:
         """The first of `results` whose condition holds, or the last of them."""
         *values, default = self.unify(results, what)
         pairs = [part for pair in zip(conditions, values, strict=True) for part in pair]
-        return Call("case", (*pairs, default), default.type)
+        return Call("case", (*pairs, default), result_type(default.type))
 
     def _interval(self, node: exp.Interval) -> Expr:
         if "interval" not in node.meta:
