@@ -161,6 +161,13 @@ def test_what_is_wrong_is_wrong_everywhere(section: str, setting: Setting) -> No
             assert error.exit_code == 2
 
 
+def test_a_misspelt_setting_gets_the_nearest_one() -> None:
+    for override in ("slotz=4", "run.slotz=4"):
+        with pytest.raises(JobError, match='unknown key "slotz" in ') as caught:
+            parse_job(JOB, "job.toml", [override])
+        assert caught.value.hint == 'Did you mean "slots"?'
+
+
 def test_an_option_that_is_set_elsewhere_says_where() -> None:
     for _, setting in OF_A_RUN.values():
         if not setting.on(Surface.SPARK):

@@ -21,6 +21,7 @@ from watersmeet.secrets import hide
 COMMANDS = {
     "run": "run a job",
     "explain": "show the plan of a job, without running it",
+    "schema": "print the JSON Schema of job files, for editors",
     "generate": "write synthetic or Nexmark streams to files",
     "state": "show what a checkpoint holds, and look after it",
     "demo": "run the main job on generated streams, and check its answer",

@@ -430,6 +430,9 @@ class SlotLimits(Kind[tuple[int, int]]):
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2}
 
+    def given(self, value: tuple[int, int]) -> list[int]:
+        return list(value)
+
 
 @dataclass(frozen=True)
 class RingSlots(Kind[int]):

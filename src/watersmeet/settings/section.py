@@ -7,7 +7,7 @@ from typing import Any
 
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.settings.declaration import Setting
-from watersmeet.settings.every import ADAPT, SETTINGS, STREAM, TOP
+from watersmeet.settings.every import ADAPT, OF_A_RUN, SETTINGS, STREAM, TOP
 from watersmeet.settings.kinds import Place, expect
 
 KEYS_OF_TOP = ("query", "streams", "sink", "run", "adapt", "spark", "stats")
@@ -67,8 +67,10 @@ def _former(section: str) -> tuple[str, ...]:
 
 
 def _belongs(key: str) -> str | None:
-    """A hint for a key that stands in the wrong section."""
+    """A hint for a key that stands in the wrong section, or is close to one of another."""
     homes = [f"[{name}]" for name in SETTINGS if key in keys_of(name)]
     if key == "query":
         return '"query" belongs at the top of the file, before the first section.'
-    return f'"{key}" belongs in {" or ".join(homes)}.'.replace(STREAM, "streams.NAME") if homes else None
+    if homes:
+        return f'"{key}" belongs in {" or ".join(homes)}.'.replace(STREAM, "streams.NAME")
+    return did_you_mean(key, OF_A_RUN)

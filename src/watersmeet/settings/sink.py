@@ -9,8 +9,8 @@ from watersmeet.plan.output_mode import APPEND, OUTPUT_MODES
 from watersmeet.settings.declaration import Surface, setting
 from watersmeet.settings.kinds import Duration, Folder, OneOf, Whole
 
-PARQUET = "parquet"
-SINK_FORMATS = (PARQUET, "noop")
+PARQUET, NOOP = "parquet", "noop"
+SINK_FORMATS = (PARQUET, NOOP)
 REFUSE = "refuse"
 EXISTING = (REFUSE, APPEND)  # what to do about results of another checkpoint in the output; the first is the default
 
