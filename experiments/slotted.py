@@ -91,4 +91,4 @@ class SlottedRun(PacedRun):
         clock = SlotsClock()
         super().__init__(plan, rows, pace, clock, keep, controller, placement, threads=1)
         driver = self._run.driver
-        driver.executor = _SideBySide(driver.executor, clock)
+        driver.session.executor = _SideBySide(driver.session.executor, clock)

@@ -33,6 +33,7 @@ ORDER = (
     "config.py",
     "start/",
     "generate/",
+    "run/",
     "runtime/",
     "api.py",
     "demo/",
@@ -41,6 +42,9 @@ ORDER = (
 DOORS = ("__init__.py", "__main__.py")  # what `import watersmeet` and `python -m watersmeet` open; nobody imports them
 OUTSIDE = ("benchmarks", "chaos", "experiments", "tests")
 
+# The loop works with what is in `runtime/`, and the two transports, which lie there too, hand it batches. So these two
+# folders know each other, but the loop knows no transport, and nothing but the transports knows the loop.
+TRANSPORTS = ("runtime/local/", "runtime/spark/")
 SPARK = "runtime/spark/"
 # The clock is read at the edge, and `now` handed down. `generate` stamps files with the time at which it was called.
 CLOCK = ("runtime/", "cli/generate.py")
@@ -133,13 +137,21 @@ def test_the_table_of_folders_is_in_that_order() -> None:
 
 @pytest.mark.parametrize("entry", ORDER)
 def test_nothing_imports_what_stands_after_it(entry: str) -> None:
-    allowed = set(ORDER[: ORDER.index(entry) + 1])
+    allowed = set(ORDER[: ORDER.index(entry) + 1]) | ({"runtime/"} if entry == "run/" else set())
     wrong = {
         file: sorted(imported_places(parse(file)) - allowed)
         for file in FILES
         if place(file) == entry and imported_places(parse(file)) - allowed
     }
     assert not wrong
+
+
+def test_the_loop_and_the_transports_meet_in_one_direction() -> None:
+    transports = tuple(f"watersmeet.{folder[:-1].replace('/', '.')}" for folder in TRANSPORTS)
+    loop = [file for file in FILES if file.startswith("run/")]
+    assert not [file for file in loop if any(name.startswith(transports) for name in imports(parse(file)))]
+    others = [file for file in FILES if file.startswith("runtime/") and not file.startswith(TRANSPORTS)]
+    assert not [file for file in others if "run/" in imported_places(parse(file))]
 
 
 def test_the_package_needs_nothing_beside_it() -> None:

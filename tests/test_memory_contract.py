@@ -60,6 +60,7 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.ring_ways import UNSAID, RingWay
 from watersmeet.plan.spec import PlanSpec, spec_of
 from watersmeet.plan.spreading import dealt_inputs
+from watersmeet.run.ending import Ending
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
@@ -237,7 +238,7 @@ def run_with_schedule(
         if random.random() < often:
             run.driver.run_idle()
     rounds = 0
-    while run.driver.drain_step(ended=True):
+    while run.driver.drain_step(Ending.CLOSED):
         rounds += 1
         groups = [run.manifest.placement.of(node.partitioning).groups for node in run.plan.operators.values()]
         assert rounds <= 50 * max(1, len(groups)) * max(groups, default=1), "a merge emits what is owed"

@@ -20,7 +20,7 @@ from watersmeet.adapt.policies.scale.seconds import BATCH, ROWS, WORK, Bounds, L
 from watersmeet.adapt.policies.scale_slots import ScaleSlots
 from watersmeet.errors import JobError
 from watersmeet.model.slot_figures import SlotFigures
-from watersmeet.runtime.driver import load_signals
+from watersmeet.run.batch import load_signals
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.scale import ScaleSettings
 from watersmeet.settings.words import OFF

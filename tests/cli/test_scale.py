@@ -48,7 +48,7 @@ def test_load_rises_and_falls(tmp_path: Path) -> None:
         return signals(0.1 + work / len(slots), (each,) * len(slots))
 
     job = write_job(tmp_path)
-    with mock.patch("watersmeet.runtime.driver.load_signals", take):
+    with mock.patch("watersmeet.run.batch.load_signals", take):
         events = job.finish()
     changes = decisions(events, "Rescale")
     assert [(entry["from_slots"], entry["slots"]) for entry in changes] == [(2, 4), (4, 1)]

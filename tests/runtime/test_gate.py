@@ -21,6 +21,7 @@ from strategies import counted
 from watersmeet.cli.main import main
 from watersmeet.errors import QueryError
 from watersmeet.model.segments import WAITING
+from watersmeet.run.ending import Ending
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.context import late_before_us, stream_watermarks_us, watermarks_us
 from watersmeet.state.folders import CheckpointFolders
@@ -49,10 +50,10 @@ def test_a_result_comes_when_no_row_can_come_before_it() -> None:
     assert run.batch(A={"a2": 15}) == Counter()  # before b1, and after a1: which of the two is the last at 20
     assert run.batch(A={"a3": 21}) == Counter()  # by the watermark of before it, A had come to 15
     assert run.batch(B={"b2": 30}) == Counter({("a2", "b1"): 1})
-    assert run.run.driver.drain_step(ended=True)
+    assert run.run.driver.drain_step(Ending.CLOSED)
     # With b1 and a3 the newest is a3, at 21.
     assert run.results() == Counter({("a3", "b1"): 1, ("a3", "b2"): 1})
-    assert not run.run.driver.drain_step(ended=True)
+    assert not run.run.driver.drain_step(Ending.CLOSED)
 
 
 def test_a_row_within_the_lateness_changes_who_is_the_last() -> None:
@@ -68,7 +69,7 @@ def test_of_two_rows_at_one_time_the_one_that_came_later_is_the_last() -> None:
     run = last_rows()
     run.batch(A={"a1": 10, "a2": 10})
     run.batch(A={"a3": 10}, B={"b1": 10})
-    run.run.driver.drain(ended=True)
+    run.run.driver.drain(Ending.CLOSED)
     assert run.results() == Counter({("a3", "b1"): 1})
 
 
@@ -101,26 +102,26 @@ def test_a_stream_that_lags_is_counted_as_of_its_own_time() -> None:
     run.batch(A={"a4": 60})
     # A is long past that.
     assert run.batch(B={"b1": 25}) == Counter({("a2", "b1"): 1, ("a3", "b1"): 1})
-    run.run.driver.drain(ended=True)
+    run.run.driver.drain(Ending.CLOSED)
     assert run.results() == Counter({("a4", "b1"): 1})
 
 
 def test_after_the_end_rows_that_were_counted_on_are_late() -> None:
     run = last_rows()
     run.batch(A={"a1": 10}, B={"b1": 50})
-    run.run.driver.drain(ended=True)
+    run.run.driver.drain(Ending.CLOSED)
     assert run.results() == Counter({("a1", "b1"): 1})
     assert late_before_us(run.run.driver.plan, run.run.manifest) == {"A": 50 * SECOND + 1, "B": 50 * SECOND}
     run.batch(A={"a2": 20, "a3": 60}, B={"b2": 55})
     assert run.run.manifest.streams["A"].late == 1
-    run.run.driver.drain(ended=True)
+    run.run.driver.drain(Ending.CLOSED)
     assert run.results() == Counter({("a1", "b2"): 1, ("a3", "b1"): 1, ("a3", "b2"): 1})
 
 
 def test_rows_are_counted_before_they_are_filtered() -> None:
     run = SmallRun(f"{AB} AND A.v <> 'a2'", "(A B)", "AB", {"A": " [ROWS 1]"})
     run.batch(A={"a1": 10, "a2": 20}, B={"b1": 30})
-    run.run.driver.drain(ended=True)
+    run.run.driver.drain(Ending.CLOSED)
     assert run.results() == Counter(), "a2 is the last, and does not pass"
 
 

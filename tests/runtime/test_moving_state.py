@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from small_runs import CHAIN, ONE_KEY, SmallRun
+from watersmeet.adapt.controller import Controller
 from watersmeet.adapt.outlook import Moment
 from watersmeet.errors import ResourceError
-from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.local.executor import LocalExecutor
 
 # Figure 12.3: whether the rows of A, B, C and D were there when the plan was changed.
@@ -121,15 +121,15 @@ def test_what_fails_after_the_switch_is_no_change_that_came_to_nothing(monkeypat
     run.batch(A=OLD, B=OLD, C=OLD, D=OLD)
     full = ResourceError("no space left")
 
-    decide = Driver.decide
+    ask = Controller.ask
 
-    def fail(driver: Driver[Any], moment: Moment, *rest: Any) -> Any:
+    def fail(controller: Controller, moment: Moment, *rest: Any) -> Any:
         if moment is Moment.AFTER_BATCH:
             raise full
-        return decide(driver, moment, *rest)
+        return ask(controller, moment, *rest)
 
     with monkeypatch.context() as patch, pytest.raises(ResourceError) as caught:
-        patch.setattr(Driver, "decide", fail)
+        patch.setattr(Controller, "ask", fail)
         run.change("(A B C D)")
     assert caught.value is full
     assert run.run.manifest.plan == run.run.plan.tree == "(A B C D)"

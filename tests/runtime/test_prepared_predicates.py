@@ -29,6 +29,7 @@ from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out, lay_out_spec
 from watersmeet.plan.query import Query
 from watersmeet.plan.tree import choose_tree
+from watersmeet.run.ending import Ending
 from watersmeet.runtime.checkpoint import Checkpoint, in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
@@ -180,7 +181,7 @@ def run_all(
         if run.manifest.warming_up is None and len(run.manifest.tracks) == 1 and random.random() < 0.5:
             run._executor.close()
             run = started_again(run, bind(text, streams, functions()), results, policy)
-    while run.driver.drain_step(ended=True):
+    while run.driver.drain_step(Ending.CLOSED):
         pass
     run.close()
     return counted(pa.Table.from_batches(results.pop(), schema=query.output_schema))

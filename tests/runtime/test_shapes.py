@@ -25,6 +25,7 @@ from watersmeet.model.routing import Groups
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
+from watersmeet.run.ending import Ending
 from watersmeet.runtime.checkpoint import in_memory
 from watersmeet.runtime.local.executor import MemoryResults
 from watersmeet.runtime.local.run import LocalRun
@@ -217,7 +218,7 @@ def test_what_other_groups_owe_is_left_alone() -> None:
     assert run.run.controller.owes(run.manifest, EVEN)
     assert not run.run.controller.owes(run.manifest, ODD)
     came += run.batch(2)
-    run.run.driver.drain(ended=True)
+    run.run.driver.drain(Ending.CLOSED)
     came += run.results()
     assert came == run.expected()
 

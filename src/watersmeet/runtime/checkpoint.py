@@ -202,10 +202,11 @@ def hold(folders: CheckpointFolders, table: FileTable, outputs: Outputs, lock: C
     outputs.take_restored(table.manifest, folders.results)
     if table.manifest.withdrawals:
         table.sync_first(finish_rollbacks(folders, table.manifest))
-        table.commit([], [MarkWithdrawn()])
     segments = FileSegments(folders.segments, keep_open=True, epoch=table.manifest.epoch)
     staying = tuple(folder for folder in waiting if folder == folders.results)
     checkpoint = Checkpoint(table, segments, waiting, lock, folders.file_lists, staying)
+    if table.manifest.withdrawals:
+        checkpoint.commit([], [MarkWithdrawn()])
     checkpoint.tidy(everything=True)
     return checkpoint
 

@@ -11,12 +11,11 @@ from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.slot_figures import Slots, add_up, follow
 from watersmeet.model.statistics import Measured, add_alike, add_filters, add_pairs, add_predicates
-from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.context import BatchContext, at_gate, stream_watermarks_us
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.state.expiry import expire
 from watersmeet.state.manifest import BatchRecord, Learned, Manifest, StreamProgress
-from watersmeet.state.table import AfterBatch, AtVersion
+from watersmeet.state.table import AfterBatch, AtVersion, Consequences, Requirement
 from watersmeet.state.updates import (
     AddSegment,
     AdvanceStream,
@@ -30,18 +29,16 @@ from watersmeet.state.updates import (
 )
 
 
-def commit_batch(
-    checkpoint: Checkpoint,
+def batch_commit(
     context: BatchContext,
     streams: Iterable[StreamReport],
     tasks: Sequence[TaskReport],
     smoothing: str,
     learned: Learned,
-    pending: Sequence[Update] = (),
-) -> Manifest:
-    """One version that holds all that the tasks of a batch wrote, less what has now expired.
+) -> tuple[list[Update], Consequences, list[Requirement]]:
+    """Return the commit of one version that holds all that the tasks of a batch wrote, less what has now expired.
 
-    `pending` are updates that waited for a commit to go with, and `learned` what was learned up to now.
+    `learned` is what was learned up to now.
     """
     streams = merge_stream_reports(streams)
     record = BatchRecord(
@@ -57,7 +54,6 @@ def commit_batch(
     measured = _measured(context.manifest, streams, tasks)
     gate = context.gate
     updates: list[Update] = [
-        *pending,
         *(() if gate is None else gate.resolve(context.manifest)),
         *(_advance(report) for report in streams),
         *(AddSegment(s if gate is None else gate.resolved(s)) for task in tasks for s in task.added),
@@ -80,11 +76,11 @@ def commit_batch(
         updates += gate.updates()
     marks = _watermarks_after(context, streams)
     before = context.batch if context.round else context.batch - 1
-    return checkpoint.commit(
-        [AtVersion(context.manifest.version), AfterBatch(before)],
-        updates,
-        lambda after: expire(context.plan, after, marks, context.ledgers),
-    )
+
+    def expired(after: Manifest) -> Sequence[Update]:
+        return expire(context.plan, after, marks, context.ledgers)
+
+    return updates, expired, [AtVersion(context.manifest.version), AfterBatch(before)]
 
 
 def _sums(streams: Sequence[StreamReport], tasks: Sequence[TaskReport]) -> list[Mapping[str, FileSum]]:

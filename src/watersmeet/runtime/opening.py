@@ -23,7 +23,7 @@ from watersmeet.runtime.checkpoint import (
     this_run,
 )
 from watersmeet.runtime.clock import utc_us
-from watersmeet.runtime.driver import MakeSpec
+from watersmeet.runtime.make_spec import MakeSpec
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import Note, Planner, StartCosts, measured_costs, planning_of, silent_note
 from watersmeet.runtime.upgrading import open_table

@@ -8,7 +8,8 @@ from watersmeet.config import Job
 from watersmeet.lang.binder import bind
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.plan.query import Query
-from watersmeet.runtime.checkpoint import Checkpoint, refuse_made_on_spark
+from watersmeet.run.ending import Ending
+from watersmeet.runtime.checkpoint import refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.gathering import Gatherer
@@ -20,7 +21,6 @@ from watersmeet.runtime.outputs import Outputs
 from watersmeet.settings.run import WAIT
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.syncing import POWER_LOSS
-from watersmeet.state.table import AtVersion
 
 
 def run_job(
@@ -46,7 +46,6 @@ def run_job(
     run = open_run(query, job.settings, folders, wanted, note=note_to(report))
     outputs = run.outputs
     try:
-        _take_files_along(job, sources, run.checkpoint, note_to(report))
         for name, progress in run.checkpoint.manifest.streams.items():
             sources[name].ignored_before_us = progress.ignored_before_us
         if folders is None:
@@ -64,9 +63,10 @@ def run_job(
             gatherer=None if sink.deliver_every is None else Gatherer(outputs, sink.deliver_every),
             make_spec=run.make_spec,
             start=run.start,
-            waits=job.run.at_end == WAIT,
+            at_end=Ending.PAUSED if job.run.at_end == WAIT else Ending.CLOSED,
         )
         try:
+            _take_files_along(job, sources, local, note_to(report))
             for _ in local.batches(sources, job.run.trigger, stopped, drain):
                 pass
         except Exception as error:
@@ -82,16 +82,15 @@ def run_job(
                 folder.remove()
 
 
-def _take_files_along(
-    job: Job, sources: Mapping[str, FileSource], checkpoint: Checkpoint, note: Callable[[str], None]
-) -> None:
-    """Have it known that files which have moved since they were read are the same ones."""
+def _take_files_along(job: Job, sources: Mapping[str, FileSource], run: LocalRun, note: Callable[[str], None]) -> None:
+    """Commit that files which have moved since they were read are the same ones."""
+    checkpoint = run.checkpoint
     found = [
         take_along(source.root, source.recursive, job.sources[name].moved, checkpoint.files, checkpoint.manifest, note)
         for name, source in sources.items()
     ]
     if updates := [update for update in found if update is not None]:
-        checkpoint.commit([AtVersion(checkpoint.manifest.version)], updates)
+        run.driver.note(updates)
         for update in updates:
             checkpoint.files.add(update.stream, update.files)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
+from watersmeet.run.ending import Ending
+from watersmeet.run.loop import Driver
 from watersmeet.runtime.clock import Clock, WallClock
-from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.local.executor import SourceBatches
 from watersmeet.runtime.local.sources import LocalSource
 from watersmeet.state.manifest import Manifest
@@ -25,19 +26,19 @@ def run_batches(
 ) -> Iterator[Manifest]:
     """Run batches until the sources are empty (or for ever, with a `trigger`); a manifest after each batch and round.
 
-    What an earlier run committed and perhaps did not deliver is delivered first. Where the sources have come to their
-    end, and with `drain` also where the run is stopped, everything owed is emitted.
+    What an earlier run committed and perhaps did not deliver is delivered first. At the end of the sources everything
+    that is owed is emitted; with `drain` also if the run is stopped before.
     """
     clock = clock or WallClock()
     driver.begin()
-    ended = False
+    ending = Ending.OPEN if drain else None
     while not stopped():
         started = clock.now()
         pulled = _pull(driver, sources)
         if pulled:
             yield driver.run_batch(pulled)
         elif trigger is None:
-            drain = ended = True
+            ending = driver.at_end
             break
         elif driver.run_idle():
             yield driver.manifest
@@ -46,7 +47,7 @@ def run_batches(
             while driver.migrating and clock.now() - started < pause and not stopped() and driver.run_idle():
                 yield driver.manifest
             clock.sleep(pause - (clock.now() - started), stopped)
-    while drain and driver.drain_step(ended):
+    while ending is not None and driver.drain_step(ending):
         yield driver.manifest
     driver.end()
 

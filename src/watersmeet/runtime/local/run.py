@@ -7,14 +7,17 @@ from datetime import timedelta
 
 from watersmeet.adapt.controller import Controller
 from watersmeet.plan.physical import PhysicalPlan
+from watersmeet.run.deliver import DeliverFiles
+from watersmeet.run.ending import Ending
+from watersmeet.run.loop import Driver
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
-from watersmeet.runtime.driver import Deliver, Driver, MakeSpec
 from watersmeet.runtime.events import Report, silent
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.executor import LocalExecutor, SourceBatches
 from watersmeet.runtime.local.loop import run_batches
 from watersmeet.runtime.local.sources import LocalSource
+from watersmeet.runtime.make_spec import MakeSpec
 from watersmeet.runtime.stages import ResultWriter
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.start.start_plan import StartPlan
@@ -23,7 +26,7 @@ from watersmeet.state.manifest import Delivery, Manifest
 
 
 def leave_undelivered(delivery: Delivery) -> None:
-    """For results that their writer hands over itself."""
+    """Deliver nothing: the writer of the results hands them over itself."""
 
 
 class LocalRun:
@@ -35,14 +38,14 @@ class LocalRun:
         memory: AdaptSettings | None = None,
         controller: Controller | None = None,
         late: Folder | None = None,
-        deliver: Deliver = leave_undelivered,
+        deliver: DeliverFiles = leave_undelivered,
         report: Report = silent,
         clock: Clock | None = None,
         gatherer: Gatherer | None = None,
         make_spec: MakeSpec | None = None,
         start: StartPlan | None = None,
         threads: int | None = None,
-        waits: bool = False,
+        at_end: Ending = Ending.CLOSED,
     ) -> None:
         self.checkpoint = checkpoint
         controller = controller or Controller(plan, memory)
@@ -59,7 +62,7 @@ class LocalRun:
             gatherer,
             make_spec,
             start,
-            waits=waits,
+            at_end=at_end,
         )
 
     @property
@@ -81,7 +84,7 @@ class LocalRun:
         stopped: Callable[[], bool] = lambda: False,
         drain: bool = False,
     ) -> Iterator[Manifest]:
-        """Run batches from `sources`: see `loop.py`."""
+        """Run batches from `sources`: see `runtime/local/loop.py`."""
         return run_batches(self.driver, sources, trigger, self._clock, stopped, drain)
 
     def close(self) -> None:

@@ -28,7 +28,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from watersmeet.adapt.decisions import for_people
 from watersmeet.draw.explain import explain_text
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, cause, user_function_error
-from watersmeet.runtime.driver import Driver
+from watersmeet.run.ending import Ending
+from watersmeet.run.loop import Driver
 from watersmeet.runtime.events import Event, Report, state_sizes
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.opening import OpenRun
@@ -61,7 +62,7 @@ class SparkRun:
         finite: bool,
         report: Report,
         gatherer: Gatherer | None = None,
-        waits: bool = False,
+        at_end: Ending = Ending.CLOSED,
     ) -> None:
         self._opened = opened
         self._outputs = outputs
@@ -79,7 +80,7 @@ class SparkRun:
             gatherer=gatherer,
             make_spec=opened.make_spec,
             start=opened.start,
-            waits=waits,
+            at_end=at_end,
             find_backlogs=lambda: backlogs(self._progress_of_spark(), opened.plan.streams),
         )
         self._progress: deque[Event] = deque(maxlen=PROGRESS_KEPT)
@@ -165,7 +166,7 @@ class SparkRun:
             with self._working():
                 self._driver.begin()
                 self._go_along()
-                while self._finite and not self._is_over and self._driver.drain_step(ended=True):
+                while self._finite and not self._is_over and self._driver.drain_step(self._driver.at_end):
                     pass
                 if self._error is None:
                     self._driver.end()
@@ -254,7 +255,7 @@ class SparkRun:
         self._refuse_inside_batch("end")
         with self._working(), self._driver.turn:
             if drain:
-                self._driver.drain(ended=False)
+                self._driver.drain(Ending.OPEN)
             self._stopping.set()  # so that no batch comes in between
         self.stop()
 
@@ -262,7 +263,7 @@ class SparkRun:
         """Emit everything that is owed so far. Batches wait meanwhile."""
         self._refuse_inside_batch("drain")
         with self._working():
-            self._driver.drain(ended=False)
+            self._driver.drain(Ending.OPEN)
 
     def migrate(self, plan: str, by: str = AUTO, groups: str | None = None) -> Mapping[str, Any]:
         """Change the plan, as in `migrate("((A B) C)", by="moving-state")`; the decision. Batches wait meanwhile.

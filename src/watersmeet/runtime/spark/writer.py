@@ -15,6 +15,7 @@ from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.output_mode import APPEND, check_output_mode, refuse_gathering
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
+from watersmeet.run.ending import Ending
 from watersmeet.runtime.checkpoint import refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.gathering import Gatherer
@@ -253,7 +254,7 @@ class StreamWriter:
             session,
             finite=bool({"availableNow", "once"} & self._trigger.keys()),
             report=self._report,
-            waits=sections.run.at_end == WAIT,
+            at_end=Ending.PAUSED if sections.run.at_end == WAIT else Ending.CLOSED,
             gatherer=None if (every := sections.sink.deliver_every) is None else Gatherer(outputs, every),
         )
         writer = union.writeStream.foreachBatch(run.on_batch).option("checkpointLocation", folders.spark.spark_path())

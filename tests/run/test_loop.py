@@ -12,15 +12,16 @@ import pytest
 
 from runtime.sessions import Sink, Undelivered, rows, session
 from small_plans import GROUPS
-from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups
+from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups, Work
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.errors import StateConflictError
 from watersmeet.model.ids import Label
 from watersmeet.model.origin import ByPolicy, Origin
+from watersmeet.run.ending import Ending
+from watersmeet.run.loop import Driver
 from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.context import BatchContext
-from watersmeet.runtime.driver import Driver
 from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.forced_step import ForcedStep
@@ -146,7 +147,7 @@ def test_rounds_and_idle_work_come_after_what_waits(tmp_path: Path) -> None:
         with pytest.raises(Undelivered):
             one.run.driver.run_batch(rows(1))
     with session(tmp_path) as two:
-        two.run.driver.drain(ended=True)
+        two.run.driver.drain(Ending.CLOSED)
         assert two.sink.ids == sorted(two.sink.ids)
         assert two.sink.ids[0] == 1 and len(two.sink.ids) > 1
         assert not two.opened.controller.owes(two.manifest)
@@ -208,7 +209,7 @@ def test_batches_and_rounds_take_turns(tmp_path: Path) -> None:
             one.opened.plan, one.opened.checkpoint, one.opened.controller, executor, one.sink
         )
         driver.run_batch(object())
-        work = driver.force([])
+        work = Work(merges=((next(iter(one.opened.plan.operators)), 0),))
         threads = [threading.Thread(target=lambda: [driver.run_round(work) for _ in range(5)])]
         threads += [threading.Thread(target=lambda: [driver.run_batch(object()) for _ in range(5)])]
         for thread in threads:
@@ -231,13 +232,13 @@ def test_a_slot_that_gets_more_groups_spills_before_the_next_batch(
     began_with: list[int] = []
     with session(tmp_path, memory=AdaptSettings(slot_bytes=limit, forced=steps)) as one:
         driver = one.run.driver
-        run = driver.executor.run
+        run = driver.session.executor.run
 
         def noted(context: BatchContext, source: Any) -> Any:
             began_with.append(max(grouped_bytes_by_slot(driver.plan, driver.manifest)))
             return run(context, source)
 
-        monkeypatch.setattr(driver.executor, "run", noted)
+        monkeypatch.setattr(driver.session.executor, "run", noted)
         for batch in range(2):
             driver.run_batch(rows(batch, keys=60))
         assert one.manifest.active_bytes > limit, "too much for one"
@@ -286,12 +287,12 @@ def test_policies_are_asked_at_their_moments_and_decisions_are_told_once(tmp_pat
     with session(tmp_path) as one:
         one.opened.controller.policies = (policy,)
         driver = one.run.driver
-        assert not driver.run_idle() and not driver.drain_step(ended=False), "before the first batch there is no work"
+        assert not driver.run_idle() and not driver.drain_step(Ending.OPEN), "before the first batch there is no work"
         driver.begin()
         driver.run_batch(rows(0))
         driver.run_batch(rows(1))
         assert not driver.run_idle()
-        assert not driver.drain_step(ended=False) and not driver.drain_step(ended=True)
+        assert not driver.drain_step(Ending.OPEN) and not driver.drain_step(Ending.CLOSED)
         driver.end()
     before, after = Moment.BEFORE_BATCH, Moment.AFTER_BATCH
     assert policy.asked == [before, after, before, after, Moment.IDLE, Moment.DRAIN, Moment.END]
@@ -351,7 +352,7 @@ def test_how_estimates_come_true_is_learned_from_rounds(tmp_path: Path) -> None:
         driver.run_batch(rows(0))
         driver.force([spill_all(plan)])
         driver.run_batch(rows(1))
-        driver.drain(ended=True)
+        driver.drain(Ending.CLOSED)
         learned = one.manifest.learned
         assert set(learned.come_true) == set(plan.operators)
         assert learned.expected is None
