@@ -14,6 +14,7 @@ from watersmeet.settings.words import AUTO, OFF
 RING_ADAPT = (OFF, "smooth", AUTO)
 AGGRESSIVE, PASSIVE = "aggressive", "passive"
 RELOCATE = (AGGRESSIVE, PASSIVE)
+RING_ADAPT = (OFF, "smooth", AUTO)
 
 
 @dataclass(frozen=True)
