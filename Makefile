@@ -35,7 +35,7 @@ PYTEST_OPTIONS := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder --
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot test-two-drivers chaos lint fmt golden bench bench-migration experiments clean
+.PHONY: help setup demo test test-fast test-spark test-spark-versions test-power-loss test-bit-rot test-two-drivers chaos lint fmt golden settings bench bench-migration experiments clean
 
 ##@ Start here
 help: ## Print this list
@@ -95,6 +95,9 @@ fmt: $(STAMP) ## Format the code, and mend what ruff can mend
 
 golden: $(STAMP) ## Rewrite tests/golden; look at the diff before you commit it
 	$(BIN)/python -m pytest -m "not spark" --update-golden $$(grep -rlwE --include='test_*.py' golden tests) $(PYTEST_ARGS)
+
+settings: $(STAMP) ## Rewrite what follows from the declarations of settings: tables in the docs, types of arguments
+	$(BIN)/python tools/write_settings.py
 
 ##@ Measure
 bench: setup ## Rows a second, against Spark's own joins and against no join at all (BENCH_ARGS)

@@ -206,7 +206,7 @@ def start(
     memory = contender.memory(setting.look_batches)
     plan = lay_out(query, choose_plan(query, OLD).tree, {}, lineage=memory.watched)
     model = STANDARD_MODEL if prices is None else model_for(query, prices)
-    planning = Planning(find_model=lambda: model)
+    planning = Planning(model=model)
     owners = {node.partitioning: setting.owners for node in plan.operators.values()}
     return SlottedRun(
         plan,

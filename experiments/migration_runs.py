@@ -368,7 +368,7 @@ def _decide(setting: Setting, rows: Rows, seconds: float, road: str | None, pric
     if road is not None:
         replan = ReplanSettings("data-driven", look_batches(setting), by=road)
         model = model_for(bind_query(setting), prices)
-        planning = Planning(find_model=lambda: model)
+        planning = Planning(model=model)
         controller = Controller(_plan(setting, setting.old), AdaptSettings(replan=replan), planning=planning)
     run = _paced(setting, setting.old, rows, seconds, controller)
     try:

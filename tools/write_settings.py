@@ -1,6 +1,6 @@
 """Writes what follows from the declarations of settings: tables in the docs, and the types of Python arguments.
 
-    python tools/write_settings.py
+    make settings
 
 A test compares. Tables stand between two comments, such as `<!-- settings of [run] -->` and `<!-- end of settings -->`.
 """

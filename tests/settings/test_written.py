@@ -13,7 +13,7 @@ FILES = files()
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_files_follow_from_the_declarations(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == FILES[path], "run: python tools/write_settings.py"
+    assert path.read_text(encoding="utf-8") == FILES[path], "run: make settings"
 
 
 def test_each_table_has_its_place() -> None:

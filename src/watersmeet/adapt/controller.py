@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.adapt.decisions import Decision
+from watersmeet.adapt.decisions import ChangePlan, Decision
 from watersmeet.adapt.effects import Effects, effects_of, place_first, settle
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policy import Policy
+from watersmeet.model.origin import ByPolicy
 from watersmeet.model.routing import Groups
 from watersmeet.optimize.reconsider import Planning
 from watersmeet.plan.physical import PhysicalPlan
@@ -69,14 +70,24 @@ class Controller:
             now_us,
             within,
         )
-        decisions: list[Decision] = []
-        for policy in self.policies:
-            if moment in policy.moments:
-                proposed = policy.propose(Outlook(facts, policy.needs))
-                decisions += (replace(decision, origin=policy.origin) for decision in proposed)
+        decisions = self._propose(facts)
+        if any(map(_is_weighed, decisions)) and (planning := self.planning.by_this_machine()) is not None:
+            self.planning = (
+                planning  # a change that pays by the costs of another machine is weighed again by this one's
+            )
+            decisions = self._propose(replace(facts, planning=planning))
         known = self.plan, manifest, self.ledgers, learned
         settled = settle(decisions)
         return place_first(settled, *known) or effects_of(settled, *known)
+
+    def _propose(self, facts: Facts) -> list[Decision]:
+        """What each policy wants, in their order."""
+        return [
+            replace(decision, origin=policy.origin)
+            for policy in self.policies
+            if facts.moment in policy.moments
+            for decision in policy.propose(Outlook(facts, policy.needs))
+        ]
 
     def effects(self, decisions: list[Decision], manifest: Manifest, learned: Learned) -> Effects:
         """What comes of decisions, whoever made them."""
@@ -85,3 +96,8 @@ class Controller:
     def owes(self, manifest: Manifest, within: Groups | None = None) -> bool:
         """Whether any group owes results, of these if not of all."""
         return any(ledger.owes(within) for ledger in self.ledgers.at(manifest).values())
+
+
+def _is_weighed(decision: Decision) -> bool:
+    """Whether it was decided by what plans cost."""
+    return isinstance(decision, ChangePlan) and isinstance(decision.origin, ByPolicy)

@@ -44,23 +44,20 @@ def no_clock() -> float:
     return 0.0
 
 
-def standard_model() -> CostModel:
-    """For machines that nobody measures."""
-    return STANDARD_MODEL
-
-
 @dataclass(frozen=True)
 class Planning:
     """What is known beside what is measured: statistics that were given, limits, and what the machine is like."""
 
     statistics: Statistics = field(default_factory=Statistics)
     limits: Limits = NO_LIMITS
-    find_model: Callable[[], CostModel] = standard_model  # asked for when a plan is priced, and not before
+    model: CostModel = STANDARD_MODEL
     clock: Callable[[], float] = no_clock  # that searches are timed by
+    # Measures this machine, where `model` is that of another one; it takes a second or two.
+    measure: Callable[[], CostModel] | None = None
 
-    @property
-    def model(self) -> CostModel:
-        return self.find_model()
+    def by_this_machine(self) -> Planning | None:
+        """With what this machine is like, where that was not known before."""
+        return None if self.measure is None else replace(self, model=self.measure(), measure=None)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 
+from watersmeet.optimize.choose import STANDARD
 from watersmeet.optimize.estimates import CostConstants, CostModel
 from watersmeet.optimize.query_graph import Statistics, model_for
 from watersmeet.optimize.reconsider import Planning
@@ -66,14 +66,23 @@ class Planner:
 
 
 def planning_of(query: Query, settings: RunSettings, note: Note = silent_note) -> Planning:
-    """What plans are compared by while a query runs, if they are. The machine is measured when the first one is."""
+    """What plans are compared by while a query runs, if they are.
+
+    A machine that was not measured is, once a change would pay by the costs of another one: a run that keeps its plan
+    may be done sooner than that.
+    """
     if not settings.memory.replan.is_on:
         return Planning()
 
-    @cache
-    def find_model() -> CostModel:
-        return model_for(query, machine_costs(note, measure=_has_choice(query)))
+    def measure() -> CostModel:
+        return model_for(query, machine_costs(note))
 
-    statistics = settings.plan.statistics or Statistics()
-    # What others do meanwhile is no part of the time that a search takes.
-    return Planning(statistics, settings.plan.limits, find_model, time.thread_time)
+    statistics, stored = settings.plan.statistics or Statistics(), machine_costs(note, measure=False)
+    is_known = stored is not STANDARD or not _has_choice(query)
+    return Planning(
+        statistics,
+        settings.plan.limits,
+        model_for(query, stored),
+        time.thread_time,  # what others do meanwhile is no part of the time that a search takes
+        None if is_known else measure,
+    )
