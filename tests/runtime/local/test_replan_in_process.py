@@ -1,4 +1,4 @@
-"""A query over Arrow data changes its plan as a job does, and measures the machine when a change would pay, not before."""
+"""A query over Arrow data changes its plan as a job does. The machine is measured when a change would pay."""
 
 from __future__ import annotations
 
