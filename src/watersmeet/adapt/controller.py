@@ -72,9 +72,8 @@ class Controller:
         )
         decisions = self._propose(facts)
         if any(map(_is_weighed, decisions)) and (planning := self.planning.by_this_machine()) is not None:
-            self.planning = (
-                planning  # a change that pays by the costs of another machine is weighed again by this one's
-            )
+            # A change that pays by the costs of another machine is weighed again by those of this one.
+            self.planning = planning
             decisions = self._propose(replace(facts, planning=planning))
         known = self.plan, manifest, self.ledgers, learned
         settled = settle(decisions)

@@ -110,7 +110,7 @@ def _run_tasks(
         watched=session.controller.watched,
         limits_us={} if source is None else _limits_ahead(session, source),
         by_slot=settings.replan.is_by_slot,
-        max_candidates=settings.ring.max_candidates,
+        max_candidates=session.max_candidates,
         boundaries=boundaries,
         gate=gate,
     )

@@ -77,6 +77,7 @@ class Session(Generic[SourceT]):
         self.make_spec = make_spec
         self.find_backlogs = find_backlogs
         self.start = start  # until what it asks for was done
+        self.max_candidates = None if start is None else start.settings.max_candidates  # of each task
         self.learned: Learned = checkpoint.manifest.learned
         self.gate = Gate(checkpoint.segments)
         self.rhythm = Rhythm()

@@ -149,6 +149,14 @@ class AdaptSection(Checked):
         more="At most as often as there are slots that the ring lies over.",
         unset="`2`",
     )
+    max_candidates: int | None = setting(
+        Whole("It is how many pairs of rows a task may compare in a batch, from 1 up."),
+        None,
+        "How many pairs a task may compare in a batch where no equality says which.",
+        more="A batch that would take more stops the run before it compares them, with exit code 2 and nothing lost: "
+        "it is done with the next start that allows it.",
+        unset="unlimited",
+    )
     settings: AdaptSettings = AdaptSettings()
 
     @property

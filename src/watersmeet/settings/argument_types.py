@@ -34,6 +34,8 @@ class SettingsBesidePlan(TypedDict, total=False):
     """With `ring = "atr"`, how long the segments of the master are."""
     ring_copies: int | None
     """With `ring = "ctr"`, how often each row is kept."""
+    max_candidates: int | None
+    """How many pairs a task may compare in a batch where no equality says which."""
     spill: str
     """Which groups go cold when the state outgrows `memory`."""
     spill_at: float
@@ -88,8 +90,6 @@ class SettingsBesidePlan(TypedDict, total=False):
     """How a ring comes to another length: at once, or a little with each batch."""
     ring_seconds: float | None
     """With `ring_adapt = "auto"`, the seconds that a batch may take."""
-    max_candidates: int | None
-    """How many pairs a task may compare in a batch where no equality says which."""
 
 
 class Settings(SettingsBesidePlan, total=False):

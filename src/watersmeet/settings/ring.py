@@ -7,11 +7,10 @@ from datetime import timedelta
 
 from watersmeet.errors import JobError
 from watersmeet.settings.declaration import Checked, setting
-from watersmeet.settings.kinds import OneOf, RingSlots, Whole
+from watersmeet.settings.kinds import OneOf, RingSlots
 from watersmeet.settings.scale import IN_TIME
 from watersmeet.settings.words import AUTO, OFF
 
-RING_ADAPT = (OFF, "smooth", AUTO)
 AGGRESSIVE, PASSIVE = "aggressive", "passive"
 RELOCATE = (AGGRESSIVE, PASSIVE)
 RING_ADAPT = (OFF, "smooth", AUTO)
@@ -50,14 +49,6 @@ class RingSettings(Checked):
         name="ring_seconds",
         more="Without an interval of the trigger it must be given.",
         unset="the interval of the trigger",
-    )
-    max_candidates: int | None = setting(
-        Whole("It is how many pairs of rows a task may compare in a batch, from 1 up."),
-        None,
-        "How many pairs a task may compare in a batch where no equality says which.",
-        more="A batch that would take more stops the run before it compares them, with exit code 2 and nothing lost: "
-        "it is done with the next start that allows it.",
-        unset="unlimited",
     )
 
     def following(self, interval: timedelta | None, slots: int) -> RingSettings:

@@ -203,6 +203,7 @@ class RunSettings:
     slots: int = DEFAULT_SLOTS
     groups: int = DEFAULT_GROUPS
     retention: Retention = Retention()  # noqa: RUF009 - frozen
+    max_candidates: int | None = None  # pairs that a task may compare in a batch where no equality says which
 
     def __post_init__(self) -> None:
         self.plan.ring.check_slots(min(self.memory.ring.slots or self.slots, self.slots))
@@ -222,4 +223,4 @@ def run_settings(run: RunSection, adapt: AdaptSection, statistics: Statistics | 
     )
     plan = AUTO if adapt.plan == OFF else adapt.plan  # to switch the plan off leaves the choice at the start
     chosen = PlanSettings(plan, statistics, run.limits, adapt.ring_way)
-    return RunSettings(chosen, settings, run.slots, run.groups, run.retention)
+    return RunSettings(chosen, settings, run.slots, run.groups, run.retention, adapt.max_candidates)
