@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from watersmeet.config import parse_job
@@ -32,3 +34,11 @@ def test_the_writer_has_the_settings_of_a_job_file_as_they_are(every: str) -> No
     assert writer.sections == job.sections
     assert job.sink.deliver_every == parse_duration(every, "deliver_every")
     assert writer.option("memory", "2KB").sections.run.memory == 2048, "an option goes before it"
+
+
+def test_so_is_the_interval_of_the_trigger() -> None:
+    job = parse_job(JOB, "job.toml", ["trigger=1500 microseconds"])
+    writer = StreamWriter(bind(job.query, job.streams()), {}).settings(job.sections)
+    assert writer.sections.run.trigger == timedelta(microseconds=1500)
+    assert writer.trigger(processingTime="2 seconds").sections.run.trigger == timedelta(seconds=2)
+    assert writer.trigger(availableNow=True).sections.run.trigger is None

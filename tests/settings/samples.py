@@ -9,23 +9,10 @@ from typing import Any
 
 from watersmeet.settings.declaration import Setting
 from watersmeet.settings.forced_step import Steps
-from watersmeet.settings.kinds import (
-    Cores,
-    Duration,
-    Folder,
-    Kind,
-    Number,
-    OneOf,
-    RingSlots,
-    RowLimit,
-    Size,
-    SizeLimit,
-    SlotLimits,
-    Text,
-    Trigger,
-    Weights,
-    Whole,
-)
+from watersmeet.settings.kinds import Duration, Folder, Kind, Number, OneOf, RowLimit, Size, SizeLimit, Text, Whole
+from watersmeet.settings.ring import RingSlots
+from watersmeet.settings.run import Cores, Trigger, Weights
+from watersmeet.settings.scale import SlotLimits
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,14 @@ def test_what_is_wrong_is_wrong_everywhere(section: str, setting: Setting) -> No
             named = error.primary.replace("_", "").lower()
             names = {setting.name.replace("_", ""), setting.camel.lower(), *NAMED_OTHERWISE.get(setting.name, ())}
             assert any(name in named for name in names), error.primary
+            assert error.detail or error.hint
             assert error.exit_code == 2
+
+
+def test_settings_of_streams_are_arguments_of_sql() -> None:
+    arguments = inspect.signature(wm.sql).parameters
+    for setting in (*SETTINGS["streams.*"], *SETTINGS["stats"]):
+        assert setting.on(Surface.PYTHON) == setting.on(Surface.SPARK) == (setting.name in arguments), setting.name
 
 
 def test_a_misspelt_setting_gets_the_nearest_one() -> None:

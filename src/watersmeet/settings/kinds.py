@@ -20,10 +20,8 @@ from watersmeet.model.quantities import (
     duration_text,
     microseconds,
     parse_bytes,
-    parse_cores,
     parse_duration,
 )
-from watersmeet.settings.words import AUTO
 
 T = TypeVar("T")
 
@@ -73,7 +71,7 @@ def expect(value: Any, kinds: tuple[type, ...], place: Place) -> Any:
     raise wrong_type(place, " or ".join(name for kind, name in _KINDS if kind in kinds), value)
 
 
-def _list(value: Any, place: Place) -> Sequence[Any]:
+def expect_list(value: Any, place: Place) -> Sequence[Any]:
     """A list; a tuple is one to Python."""
     found: Sequence[Any] = value if isinstance(value, tuple) else expect(value, (list,), place)
     return found
@@ -200,7 +198,7 @@ class Whole(Kind[int]):
     def read_option(self, value: Any, place: Place) -> int:
         number = int(value) if isinstance(value, str) and value.isdecimal() else value
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise JobError(f'{place.name} "{value}" is not a whole number above zero')
+            raise JobError(f'{place.name} "{value}" is not a whole number above zero', detail=self.detail)
         return number
 
     def check(self, value: int, name: str, where: str = "") -> None:
@@ -249,25 +247,6 @@ class Number(Kind[float]):
 
     def written(self, value: float) -> str:
         return f"{value:g}"
-
-
-@dataclass(frozen=True)
-class Cores(Kind[float]):
-    python: ClassVar[str] = "float"
-
-    def read(self, value: Any, place: Place) -> float:
-        return self._parse(expect(value, (int, float), place))
-
-    def read_option(self, value: Any, place: Place) -> float:
-        return self._parse(value if isinstance(value, int | float) else str(value))
-
-    def _parse(self, value: float | str) -> float:
-        cores = parse_cores(value)
-        assert cores is not None, "there is a value"
-        return cores
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "number", "exclusiveMinimum": 0}
 
 
 _SIZE = r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]([iI]?[bB])?|[bB])?\s*$"
@@ -320,29 +299,6 @@ class Duration(Kind[timedelta]):
         return duration_text(microseconds(value))
 
 
-AVAILABLE_NOW = "available-now"
-
-
-@dataclass(frozen=True)
-class Trigger(Duration):
-    """How often a batch starts; `available-now`, None, for all there is at once, and then the end."""
-
-    def read(self, value: Any, place: Place) -> Any:
-        if expect(value, (str,), place) == AVAILABLE_NOW:
-            return None
-        try:
-            return super().read(value, place)
-        except JobError as error:
-            raise JobError(
-                f'{place.name} "{value}" is neither "{AVAILABLE_NOW}" nor a duration',
-                detail=error.detail,
-                hint=did_you_mean(value, [AVAILABLE_NOW]) or error.hint,
-            ) from None
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string", "const": AVAILABLE_NOW}, super().schema()]}
-
-
 @dataclass(frozen=True)
 class RowLimit(Kind[int | str]):
     """A number of rows, or "off"."""
@@ -371,93 +327,6 @@ class SizeLimit(Kind[int | str]):
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [*Size().schema()["anyOf"], {"const": OFF}]}
-
-
-@dataclass(frozen=True)
-class Weights(Kind[tuple[float, ...]]):
-    """A number for each slot."""
-
-    python: ClassVar[str] = "Sequence[float]"
-
-    def read(self, value: Any, place: Place) -> tuple[float, ...]:
-        weights = _list(value, place)
-        if not all(isinstance(weight, int | float) and not isinstance(weight, bool) for weight in weights):
-            raise JobError(f'"slot_weights" is {list(weights)!r}', detail="It is a list of numbers such as [1, 0.5].")
-        return tuple(map(float, weights))
-
-    def read_option(self, value: Any, place: Place) -> tuple[float, ...]:
-        if isinstance(value, list | tuple):
-            return self.read(value, place)
-        try:
-            return self.read([float(word) for word in str(value).split(",") if word.strip()], place)
-        except ValueError:
-            raise JobError(
-                f'{place.name} "{value}" are not numbers', detail='They are separated by commas, as in "1, 0.5".'
-            ) from None
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "minItems": 1}
-
-
-@dataclass(frozen=True)
-class SlotLimits(Kind[tuple[int, int]]):
-    """The fewest and the most slots."""
-
-    python: ClassVar[str] = "Sequence[int]"
-
-    def read(self, value: Any, place: Place) -> tuple[int, int]:
-        given = _list(value, place)
-        if len(given) != 2 or not all(isinstance(entry, int) and not isinstance(entry, bool) for entry in given):
-            raise JobError(
-                f'"scale_slots" is {list(given)!r}',
-                detail="It is a list of two numbers, the fewest and the most slots, such as [1, 8].",
-            )
-        return given[0], given[1]
-
-    def read_option(self, value: Any, place: Place) -> tuple[int, int]:
-        if isinstance(value, list | tuple):
-            return self.read(value, place)
-        words = [word.strip() for word in str(value).split(",")]
-        return self.read([int(word) if word.isdigit() else word for word in words], place)
-
-    def check(self, value: tuple[int, int], name: str, where: str = "") -> None:
-        least, most = value
-        if not 1 <= least <= most:
-            raise JobError(
-                f'"scale_slots" are {least} and {most}', detail="They are the fewest and the most slots, from 1 up."
-            )
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2}
-
-    def given(self, value: tuple[int, int]) -> list[int]:
-        return list(value)
-
-
-@dataclass(frozen=True)
-class RingSlots(Kind[int]):
-    """A number of slots, or "auto", which is 0."""
-
-    python: ClassVar[str] = "int | str"
-
-    def read(self, value: Any, place: Place) -> int:
-        if place.where:
-            expect(value, (int, str), place)
-        if value == AUTO:
-            return 0
-        number = int(value) if isinstance(value, str) and value.isdecimal() else value
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise JobError(f'"ring_slots" is {value!r}', detail='It is "auto", or a number of slots, from 1.')
-        return number
-
-    def read_option(self, value: Any, place: Place) -> int:
-        return self.read(value if isinstance(value, int) and not isinstance(value, bool) else str(value), place)
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [{"type": "integer", "minimum": 1}, {"const": AUTO}]}
-
-    def given(self, value: int) -> int | str:
-        return value or AUTO
 
 
 @dataclass(frozen=True)

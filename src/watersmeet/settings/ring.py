@@ -4,16 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any, ClassVar
 
 from watersmeet.errors import JobError
 from watersmeet.settings.declaration import Checked, setting
-from watersmeet.settings.kinds import OneOf, RingSlots
+from watersmeet.settings.kinds import Kind, OneOf, Place, expect
 from watersmeet.settings.scale import IN_TIME
 from watersmeet.settings.words import AUTO, OFF
 
 AGGRESSIVE, PASSIVE = "aggressive", "passive"
 RELOCATE = (AGGRESSIVE, PASSIVE)
 RING_ADAPT = (OFF, "smooth", AUTO)
+
+
+@dataclass(frozen=True)
+class RingSlots(Kind[int]):
+    """A number of slots, or "auto", which is 0."""
+
+    python: ClassVar[str] = "int | str"
+
+    def read(self, value: Any, place: Place) -> int:
+        if place.where:
+            expect(value, (int, str), place)
+        if value == AUTO:
+            return 0
+        number = int(value) if isinstance(value, str) and value.isdecimal() else value
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise JobError(f'"ring_slots" is {value!r}', detail='It is "auto", or a number of slots, from 1.')
+        return number
+
+    def read_option(self, value: Any, place: Place) -> int:
+        return self.read(value if isinstance(value, int) and not isinstance(value, bool) else str(value), place)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "integer", "minimum": 1}, {"const": AUTO}]}
+
+    def given(self, value: int) -> int | str:
+        return value or AUTO
 
 
 @dataclass(frozen=True)

@@ -5,26 +5,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any, ClassVar
 
-from watersmeet.errors import JobError
+from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.intake import BatchSettings
 from watersmeet.model.placement import DEFAULT_GROUPS, DEFAULT_SLOTS, check_slots
-from watersmeet.model.quantities import microseconds
+from watersmeet.model.quantities import microseconds, parse_cores
 from watersmeet.optimize.cost import Limits
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.settings.adapt import AdaptSection, AdaptSettings
 from watersmeet.settings.declaration import Surface, setting
 from watersmeet.settings.kinds import (
-    Cores,
     Duration,
     Folder,
+    Kind,
     OneOf,
+    Place,
     RowLimit,
     Size,
     SizeLimit,
-    Trigger,
-    Weights,
     Whole,
+    expect,
+    expect_list,
 )
 from watersmeet.settings.plan import PlanSettings
 from watersmeet.settings.words import AUTO, OFF
@@ -32,6 +34,7 @@ from watersmeet.state.retention import VERSIONS_KEPT, Retention
 from watersmeet.state.syncing import DURABILITIES
 
 LOCAL, SPARK = "local", "spark"
+AVAILABLE_NOW = "available-now"
 CLOSE, WAIT = "close", "wait"  # what the end of a finite input means to results that wait for watermarks
 
 _NO_CHECKPOINT = {
@@ -40,6 +43,71 @@ _NO_CHECKPOINT = {
 _SOURCE_CUTS = {
     Surface.SPARK: "Spark's source cuts its batches: set its own option on readStream, such as maxFilesPerTrigger."
 }
+
+
+@dataclass(frozen=True)
+class Cores(Kind[float]):
+    python: ClassVar[str] = "float"
+
+    def read(self, value: Any, place: Place) -> float:
+        return self._parse(expect(value, (int, float), place))
+
+    def read_option(self, value: Any, place: Place) -> float:
+        return self._parse(value if isinstance(value, int | float) else str(value))
+
+    def _parse(self, value: float | str) -> float:
+        cores = parse_cores(value)
+        assert cores is not None, "there is a value"
+        return cores
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "number", "exclusiveMinimum": 0}
+
+
+@dataclass(frozen=True)
+class Weights(Kind[tuple[float, ...]]):
+    """A number for each slot."""
+
+    python: ClassVar[str] = "Sequence[float]"
+
+    def read(self, value: Any, place: Place) -> tuple[float, ...]:
+        weights = expect_list(value, place)
+        if not all(isinstance(weight, int | float) and not isinstance(weight, bool) for weight in weights):
+            raise JobError(f'"slot_weights" is {list(weights)!r}', detail="It is a list of numbers such as [1, 0.5].")
+        return tuple(map(float, weights))
+
+    def read_option(self, value: Any, place: Place) -> tuple[float, ...]:
+        if isinstance(value, list | tuple):
+            return self.read(value, place)
+        try:
+            return self.read([float(word) for word in str(value).split(",") if word.strip()], place)
+        except ValueError:
+            raise JobError(
+                f'{place.name} "{value}" are not numbers', detail='They are separated by commas, as in "1, 0.5".'
+            ) from None
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "minItems": 1}
+
+
+@dataclass(frozen=True)
+class Trigger(Duration):
+    """How often a batch starts; `available-now`, None, for all there is at once, and then the end."""
+
+    def read(self, value: Any, place: Place) -> Any:
+        if expect(value, (str,), place) == AVAILABLE_NOW:
+            return None
+        try:
+            return super().read(value, place)
+        except JobError as error:
+            raise JobError(
+                f'{place.name} "{value}" is neither "{AVAILABLE_NOW}" nor a duration',
+                detail=error.detail,
+                hint=did_you_mean(value, [AVAILABLE_NOW]) or error.hint,
+            ) from None
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "const": AVAILABLE_NOW}, super().schema()]}
 
 
 @dataclass(frozen=True)

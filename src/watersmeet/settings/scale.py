@@ -5,13 +5,49 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any, ClassVar
 
 from watersmeet.errors import JobError
 from watersmeet.settings.declaration import Checked, setting
-from watersmeet.settings.kinds import Number, OneOf, SlotLimits
+from watersmeet.settings.kinds import Kind, Number, OneOf, Place, expect_list
 from watersmeet.settings.words import OFF
 
 IN_TIME = Number("It is a time above 0 that a batch may take.", above=0, below=math.inf)  # seconds of a batch
+
+
+@dataclass(frozen=True)
+class SlotLimits(Kind[tuple[int, int]]):
+    """The fewest and the most slots."""
+
+    python: ClassVar[str] = "Sequence[int]"
+
+    def read(self, value: Any, place: Place) -> tuple[int, int]:
+        given = expect_list(value, place)
+        if len(given) != 2 or not all(isinstance(entry, int) and not isinstance(entry, bool) for entry in given):
+            raise JobError(
+                f'"scale_slots" is {list(given)!r}',
+                detail="It is a list of two numbers, the fewest and the most slots, such as [1, 8].",
+            )
+        return given[0], given[1]
+
+    def read_option(self, value: Any, place: Place) -> tuple[int, int]:
+        if isinstance(value, list | tuple):
+            return self.read(value, place)
+        words = [word.strip() for word in str(value).split(",")]
+        return self.read([int(word) if word.isdigit() else word for word in words], place)
+
+    def check(self, value: tuple[int, int], name: str, where: str = "") -> None:
+        least, most = value
+        if not 1 <= least <= most:
+            raise JobError(
+                f'"scale_slots" are {least} and {most}', detail="They are the fewest and the most slots, from 1 up."
+            )
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 2, "maxItems": 2}
+
+    def given(self, value: tuple[int, int]) -> list[int]:
+        return list(value)
 
 
 @dataclass(frozen=True)

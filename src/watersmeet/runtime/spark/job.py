@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import timedelta
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
@@ -20,7 +19,6 @@ from pyspark.sql import SparkSession
 from watersmeet.config import FILE_FORMATS, Job, SourceConfig, SparkConfig
 from watersmeet.errors import JobError, cause
 from watersmeet.lang.binder import bind
-from watersmeet.model.quantities import microseconds
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.local.sources import probe_files
@@ -82,7 +80,7 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             writer = StreamWriter(query, frames, job.stats).settings(job.sections).report(report)
             if start is not None:
                 writer.begin_with(start)
-            run = writer.trigger(**_trigger(job.run.trigger)).start()
+            run = writer.start()
         except SPARK_ERRORS as error:
             raise translate(error) from cause(error)
         try:
@@ -94,12 +92,6 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
         except KeyboardInterrupt:
             run.stop()
             raise
-
-
-def _trigger(every: timedelta | None) -> dict[str, object]:
-    if every is None:
-        return {"availableNow": True}
-    return {"processingTime": f"{microseconds(every) // 1000} milliseconds"}  # Spark knows nothing shorter
 
 
 def _check_files(source: SourceConfig, fresh: bool) -> None:

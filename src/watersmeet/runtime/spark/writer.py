@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from watersmeet.config import one_folder
 from watersmeet.errors import JobError, cause, did_you_mean
-from watersmeet.model.quantities import parse_duration
+from watersmeet.model.quantities import microseconds, parse_duration
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.output_mode import APPEND, check_output_mode, refuse_gathering
 from watersmeet.plan.physical import PhysicalPlan
@@ -95,6 +95,7 @@ class StreamWriter:
     def trigger(self, **trigger: Any) -> StreamWriter:
         """`processingTime="1 second"`, `availableNow=True` or `once=True`, as in PySpark."""
         self._trigger = trigger
+        self._given = replace(self._given, run=replace(self._given.run, trigger=None))
         return self
 
     def foreachBatch(self, function: BatchFunction) -> StreamWriter:
@@ -218,6 +219,10 @@ class StreamWriter:
 
     def settings(self, sections: Sections) -> StreamWriter:
         """Settings that were read already, as those of a job file. Options go before them."""
+        every = sections.run.trigger
+        # Spark knows nothing shorter than a millisecond.
+        interval = {} if every is None else {"processingTime": f"{microseconds(every) // 1000} milliseconds"}
+        self._trigger = interval or {"availableNow": True}
         self._given = sections
         return self.format(sections.sink.format).outputMode(sections.sink.mode)
 
@@ -227,8 +232,9 @@ class StreamWriter:
         _check_folders(self._options)
         sections = self._given.having(read_options(self._options))
         interval = self._trigger.get("processingTime")
-        every = None if interval is None else parse_duration(str(interval), "processingTime")
-        return replace(sections, run=replace(sections.run, trigger=every))
+        if sections.run.trigger is not None or interval is None:
+            return sections
+        return sections.having({"trigger": parse_duration(str(interval), "processingTime")})
 
     def _settings(self, sections: Sections) -> RunSettings:
         return run_settings(sections.run, sections.adapt, self._statistics)
