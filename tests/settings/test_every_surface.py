@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_type_hints
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -160,6 +161,13 @@ def test_what_is_wrong_is_wrong_everywhere(section: str, setting: Setting) -> No
             assert any(name in named for name in names), error.primary
             assert error.detail or error.hint
             assert error.exit_code == 2
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given = {"slots": np.int64(2), "memory": np.int32(5000), "spill_at": np.float32(0.5), "slot_weights": np.ones(2)}
+    expected = of_job({"slots": 2, "memory": 5000, "spill_at": 0.5, "slot_weights": [1.0, 1.0]}, LOCAL_JOB)
+    assert of_arguments(given).adapt == of_options(given).adapt == expected.adapt
+    assert of_arguments(given).run == expected.run
 
 
 def test_settings_of_streams_are_arguments_of_sql() -> None:

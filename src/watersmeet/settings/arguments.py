@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.settings.declaration import Setting, Surface
 from watersmeet.settings.every import OF_A_RUN
-from watersmeet.settings.kinds import Place
+from watersmeet.settings.kinds import Place, plain
 
 ARGUMENTS: Mapping[str, Setting] = {
     setting.keyword: setting for _, setting in OF_A_RUN.values() if setting.on(Surface.PYTHON)
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def read_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Values by the names of settings, from arguments by theirs. None leaves a setting as it is by default."""
     return {
-        _setting(name).name: _setting(name).kind.read(value, Place(name))
+        _setting(name).name: _setting(name).kind.read(plain(value), Place(name))
         for name, value in given.items()
         if value is not None
     }

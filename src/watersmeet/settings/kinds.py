@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import date, time, timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.intake import OFF, parse_row_limit
 from watersmeet.model.quantities import (
@@ -69,6 +71,15 @@ def expect(value: Any, kinds: tuple[type, ...], place: Place) -> Any:
     if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
         return value
     raise wrong_type(place, " or ".join(name for kind, name in _KINDS if kind in kinds), value)
+
+
+def plain(value: Any) -> Any:
+    """A number or an array of numpy as Python has it; anything else as it is.
+
+    >>> plain(np.int64(3)), plain(np.array([1.0, 0.5])), plain("64MB")
+    (3, [1.0, 0.5], '64MB')
+    """
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def expect_list(value: Any, place: Place) -> Sequence[Any]:

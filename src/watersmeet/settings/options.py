@@ -8,7 +8,7 @@ from typing import Any
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.settings.declaration import Setting, Surface
 from watersmeet.settings.every import ADAPT, OF_A_RUN
-from watersmeet.settings.kinds import Place
+from watersmeet.settings.kinds import Place, plain
 
 OPTIONS: Mapping[str, tuple[str, Setting]] = {
     setting.camel: (section, setting) for section, setting in OF_A_RUN.values() if setting.on(Surface.SPARK)
@@ -45,7 +45,7 @@ def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, given in options.items():
         section, setting = OPTIONS[name]
-        value = setting.kind.read_option(given, Place(name))
+        value = setting.kind.read_option(plain(given), Place(name))
         if value is not None and section != ADAPT:  # whose settings check themselves
             setting.kind.check(value, name)
         found[setting.name] = value
