@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from watersmeet.cli.main import main
@@ -14,7 +15,8 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.spec import JoinSpec, PlanSpec
 from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.files import Folder
-from watersmeet.state.manifest import FORMAT, BatchRecord, Manifest, QueryIdentity, Track
+from watersmeet.state.manifest import FORMAT, BatchRecord, Manifest, Track
+from watersmeet.state.query_identity import QueryIdentity, StreamIdentity
 from watersmeet.state.sealed import digest_of, seal, unseal
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, read_versions
@@ -43,7 +45,7 @@ def make_segment(number: int, max_expiry: int) -> Segment:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     """Two batches: versions 0, 1 and 2."""
-    identity = QueryIdentity(QUERY, {"A": "k int64; lateness 0 us"}, "digest")
+    identity = QueryIdentity(QUERY, {"A": StreamIdentity((("k", pa.int64()), ("ts", pa.int64())), "ts", 0)}, "digest")
     spec = PlanSpec(Join((Leaf("A"), Leaf("B"))), (JoinSpec(((1,), (0,))),))
     first = Manifest(0, identity, (Track(spec, "asked for"),), Placement(2, 6), SegmentTable.of())
     table = FileTable.create(Folder(str(tmp_path / "ck" / "state")), first)
@@ -83,7 +85,7 @@ def test_show_tells_everything_of_the_newest(checkpoint: str, capsys: pytest.Cap
     assert "  FROM A, B WHERE A.k = B.k" in out
     assert "all 0 3 0-2" in squeezed
     assert "all 1 3 3-5" in squeezed
-    assert "A 2,000 6 0 1970-01-01 00:00:01.500001 0 k int64; lateness 0 us" in squeezed
+    assert "A 2,000 6 0 1970-01-01 00:00:01.500001 0 k int64, ts int64; time ts; no lateness" in squeezed
     assert "A@A.k#12345678 2 2,000 4.0 KB 0 -" in squeezed
     start = "A@A.k#12345678 1,000 2.0 KB 0-2, 5 live active 1970-01-01 00:00:01"
     assert f"seg0 {start} never" in squeezed

@@ -93,10 +93,14 @@ def test_what_is_carried(query: Query) -> None:
 
 def test_a_column_of_that_name_is_left_alone() -> None:
     streams = {name: Stream(name, pa.schema([*STREAMS[name].schema, ("#wn5000000", pa.int64())])) for name in "ABC"}
-    plan = lay_out(query := bind(TEXT, streams), choose_tree(query, "((A{} B) C)"))
-    (state,) = (state for state in plan.states.values() if state.aliases == ("A",))
-    assert state.weighing is not None
-    assert state.weighing.weight.name == "##wn5000000"
+    for text, name in (
+        (TEXT, "#wn5000000"),
+        (TEXT.replace(" GROUP BY", " AND A.`#wn5000000` > 0 GROUP BY"), "##wn5000000"),
+    ):
+        plan = lay_out(query := bind(text, streams), choose_tree(query, "((A{} B) C)"))
+        (state,) = (state for state in plan.states.values() if state.aliases == ("A",))
+        assert state.weighing is not None
+        assert state.weighing.weight.name == name, "columns that nobody reads are not in the way"
 
 
 def test_rows_are_weighed_on_their_way_to_a_plan_that_weighs_them(query: Query) -> None:

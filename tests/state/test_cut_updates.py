@@ -26,7 +26,8 @@ from watersmeet.plan.spec import JoinSpec, PlanSpec
 from watersmeet.plan.tree import Join, Leaf
 from watersmeet.runtime.cutting import count_between
 from watersmeet.state.applying import apply_all
-from watersmeet.state.manifest import Manifest, QueryIdentity, Track
+from watersmeet.state.manifest import Manifest, Track
+from watersmeet.state.query_identity import QueryIdentity
 from watersmeet.state.segment_files import count_by_group
 from watersmeet.state.segment_table import SegmentTable, next_generation
 from watersmeet.state.updates import (

@@ -18,7 +18,8 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.spec import JoinSpec, PlanSpec
 from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.applying import apply_all
-from watersmeet.state.manifest import Manifest, QueryIdentity, Track
+from watersmeet.state.manifest import Manifest, Track
+from watersmeet.state.query_identity import QueryIdentity
 from watersmeet.state.segment_table import SegmentTable, next_generation
 from watersmeet.state.updates import (
     AddSegment,

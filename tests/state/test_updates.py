@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,11 +33,11 @@ from watersmeet.state.manifest import (
     GateProgress,
     Learned,
     Manifest,
-    QueryIdentity,
     StreamProgress,
     Track,
     Withdrawal,
 )
+from watersmeet.state.query_identity import QueryIdentity, StreamIdentity
 from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, Table
@@ -81,9 +82,8 @@ STATE = StateName("A@A.k")
 J1 = OperatorName("A*B#1")
 TREE = Join((Leaf("A"), Leaf("B")))
 TRACK = Track(PlanSpec(TREE, (JoinSpec(((1,), (0,))),)), "why")
-EMPTY = Manifest(
-    0, QueryIdentity("SELECT 1", {"A": "k int64"}, "digest"), (TRACK,), Placement(2, GROUPS), SegmentTable.of()
-)
+QUERY = QueryIdentity("SELECT 1", {"A": StreamIdentity((("k", pa.int64()),), "k", 0)}, "digest")
+EMPTY = Manifest(0, QUERY, (TRACK,), Placement(2, GROUPS), SegmentTable.of())
 
 
 def segment(name: str, groups: tuple[tuple[int, int], ...] = ((0, 3), (5, 6))) -> Segment:

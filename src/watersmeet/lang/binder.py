@@ -102,8 +102,9 @@ def bind(
     else:
         outputs = _bind_select(select, scalars)
     conjuncts = sort_conjuncts(bound, [entry.alias for entry in entries])
-    inputs = tuple(QueryInput(e.alias, e.stream, e.window, conjuncts.filters[e.alias]) for e in entries)
-    hoisting = Hoisting({entry.alias: entry.stream.schema.names for entry in entries})
+    read = {entry.alias: scope.columns_read(entry.stream) for entry in entries}
+    inputs = tuple(QueryInput(e.alias, e.stream, e.window, conjuncts.filters[e.alias], read[e.alias]) for e in entries)
+    hoisting = Hoisting(read)
     predicates = tuple(map(hoisting.hoist, conjuncts.predicates))
     if group_by is None:
         outputs = tuple(replace(column, expr=hoisting.hoist(column.expr)) for column in outputs)
@@ -244,7 +245,7 @@ def _bind_item(node: exp.Expr, span: Span, scalars: ScalarBinder, shared: Counte
     if _is_star(node):
         for entry in _star_inputs(node, span, scalars.scope):
             for name in entry.stream.schema.names:
-                column = scalars.selected(entry.column(name), span)
+                column = scalars.selected(scalars.scope.read(entry, name), span)
                 yield (f"{entry.alias}_{name}" if shared[name.lower()] > 1 else name), column
         return
     aliased = isinstance(node, exp.Alias)

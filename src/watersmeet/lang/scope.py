@@ -7,7 +7,7 @@ matched exactly.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -28,14 +28,24 @@ class ScopeInput:
     table: exp.Table
     slide: SlideClause | None = None  # how often groups are emitted, where its window says so
 
-    def column(self, name: str) -> Column:
-        return Column(self.alias, name, self.stream.schema.field(name).type)
-
 
 @dataclass(frozen=True)
 class Scope:
+    """What names in a query stand for. It notes down which columns are named, in the text or by a star."""
+
     source: Source
     inputs: tuple[ScopeInput, ...]
+    named: set[tuple[str, str]] = field(default_factory=set)  # stream and column
+
+    def columns_read(self, stream: Stream) -> tuple[str, ...]:
+        """The columns of `stream` that were named so far, and its event time, in the order of its schema."""
+        read = {column for name, column in self.named if name == stream.name} | {stream.time}
+        return tuple(name for name in stream.schema.names if name in read)
+
+    def read(self, entry: ScopeInput, name: str) -> Column:
+        """The column of an input, which is named from now on."""
+        self.named.add((entry.stream.name, name))
+        return Column(entry.alias, name, entry.stream.schema.field(name).type)
 
     def column(self, node: exp.Column) -> Column:
         """The column that `node` names."""
@@ -75,22 +85,22 @@ class Scope:
                 detail=f"Its columns are {', '.join(names)}.",
                 hint=did_you_mean(name.name, names),
             )
-        return entry.column(found[0])
+        return self.read(entry, found[0])
 
     def _of_any(self, name: exp.Identifier, node: exp.Column) -> Column:
-        all_columns = [entry.column(each) for entry in self.inputs for each in entry.stream.schema.names]
-        names = set(match_name(name, {column.name for column in all_columns}))
-        found = [column for column in all_columns if column.name in names]
+        known = [(entry, each) for entry in self.inputs for each in entry.stream.schema.names]
+        names = set(match_name(name, {each for _, each in known}))
+        found = [(entry, each) for entry, each in known if each in names]
         if len(found) > 1:
-            self._refuse_ambiguous(name, [column.field_name for column in found], node)
+            self._refuse_ambiguous(name, [f"{entry.alias}.{each}" for entry, each in found], node)
         if not found:
             self.source.refuse(
                 f'no stream of this query has a column "{name.name}"',
                 node,
-                detail=f"The columns are {', '.join(column.field_name for column in all_columns)}.",
-                hint=did_you_mean(name.name, [column.name for column in all_columns]),
+                detail=f"The columns are {', '.join(f'{entry.alias}.{each}' for entry, each in known)}.",
+                hint=did_you_mean(name.name, [each for _, each in known]),
             )
-        return found[0]
+        return self.read(*found[0])
 
     def _refuse_ambiguous(self, name: exp.Identifier, candidates: list[str], node: exp.Column) -> None:
         self.source.refuse(

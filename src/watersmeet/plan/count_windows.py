@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from watersmeet.model.expressions import Call, Column, Expr, describe
-from watersmeet.model.streams import Rows, Stream
+from watersmeet.model.streams import Rows
 from watersmeet.plan.query import Query
 
 
@@ -45,13 +45,11 @@ def count_columns(query: Query) -> dict[str, CountColumns]:
     counted = counted_streams(query)
     found: dict[str, CountColumns] = {}
     for entry in query.inputs:
-        stream = entry.stream
-        sizes = sorted(
-            {e.window.count for e in query.inputs if e.stream.name == stream.name and isinstance(e.window, Rows)}
-        )
-        found[stream.name] = CountColumns(
-            tuple((_free_name(stream, f"n{place}"), name) for place, name in enumerate(counted)),
-            tuple((_free_name(stream, f"e{size}"), size) for size in sizes),
+        stream = entry.stream.name
+        sizes = sorted({e.window.count for e in query.inputs if e.stream.name == stream and isinstance(e.window, Rows)})
+        found[stream] = CountColumns(
+            tuple((entry.free_name(f"#n{place}"), name) for place, name in enumerate(counted)),
+            tuple((entry.free_name(f"#e{size}"), size) for size in sizes),
         )
     return found
 
@@ -61,7 +59,7 @@ def end_column(query: Query, alias: str) -> Column | None:
     entry = query.input(alias)
     if not isinstance(entry.window, Rows):
         return None
-    return Column(alias, _free_name(entry.stream, f"e{entry.window.count}"), pa.int64())
+    return Column(alias, entry.free_name(f"#e{entry.window.count}"), pa.int64())
 
 
 def count_conditions(query: Query) -> tuple[Expr, ...]:
@@ -119,11 +117,3 @@ def waits_text(query: Query) -> str | None:
 
 def _marks(streams: Sequence[str]) -> str:
     return f"the watermark of {streams[0]} is" if len(streams) == 1 else f"the watermarks of {', '.join(streams)} are"
-
-
-def _free_name(stream: Stream, name: str) -> str:
-    """`#n0`, or with more `#` in front where the stream has a column of that name."""
-    name = f"#{name}"
-    while name in stream.schema.names:
-        name = f"#{name}"
-    return name

@@ -428,20 +428,5 @@ class PhysicalPlan:
         return next(leaf.filters for leaf in self.leaves if leaf.alias == alias)
 
     def stream_columns(self, stream: str) -> tuple[str, ...]:
-        """The columns of `stream` that the plan reads, its time column among them, in schema order."""
-        wanted: set[str] = set()
-        for entry in self.query.inputs:
-            if entry.stream.name != stream:
-                continue
-            wanted.add(entry.stream.time)
-            wanted.update(c.name for c in _all_columns(self.query) if c.alias == entry.alias)
-        schema = next(e.stream.schema for e in self.query.inputs if e.stream.name == stream)
-        return tuple(name for name in schema.names if name in wanted)
-
-
-def _all_columns(query: Query) -> list[Column]:
-    exprs: list[Expr] = [*query.joined, *query.predicates]
-    exprs += [term for key in query.keys for _, term in key.terms]
-    exprs += [expr for entry in query.inputs for expr in entry.filters]
-    exprs += [each.call for each in query.prepared]
-    return [column for expr in exprs for column in columns_of(expr)]
+        """The columns of `stream` that the query reads, its time column among them, in schema order."""
+        return next(entry.columns for entry in self.query.inputs if entry.stream.name == stream)

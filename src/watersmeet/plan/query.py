@@ -26,12 +26,23 @@ from watersmeet.model.streams import Range, Stream, Window
 
 @dataclass(frozen=True)
 class QueryInput:
-    """One entry of the FROM clause. Two aliases of one stream are two inputs."""
+    """One entry of the FROM clause. Two aliases of one stream are two inputs.
+
+    The query reads `columns` of the stream, under whatever alias, and its event time is among them. Nothing depends on
+    the others, so names of computed columns have to differ from these alone.
+    """
 
     alias: str
     stream: Stream
     window: Window
     filters: tuple[Expr, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def free_name(self, name: str) -> str:
+        """The name, with more `#` in front where the query reads a column of that name."""
+        while name in self.columns:
+            name = f"#{name}"
+        return name
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class Query:
     def heeding(self, pairs: Iterable[PairWindow]) -> Query:
         """The query with no windows for pairs but these: the answer is the same, and rows may stay for longer.
 
-        For a state that was kept by fewer: an earlier release may not have known them.
+        For a state that was kept by fewer.
         """
         heeded = frozenset(pairs)
         if heeded >= set(self.pair_bounds):
@@ -144,15 +155,12 @@ class Query:
     def key_column(self, key: KeyClass, alias: str) -> Column:
         """The column that holds `alias`' term of `key`: the term itself where it is a column, else a computed one.
 
-        A computed column is named `#k0`, with more `#` in front where the stream has a column of that name.
+        A computed column is named `#k0`, with more `#` in front where the query reads a column of that name.
         """
         term = key.term(alias)
         if isinstance(term, Column):
             return term
-        name = f"#{key.name}"
-        while name in self.input(alias).stream.schema.names:
-            name = f"#{name}"
-        return Column(alias, name, key.type)
+        return Column(alias, self.input(alias).free_name(f"#{key.name}"), key.type)
 
     def passed_column(self, alias: str, expr: Expr) -> Column:
         """The column that says of a row of `alias` that it has passed the filter `expr` before it was kept.
@@ -161,9 +169,7 @@ class Query:
         same in every plan.
         """
         name = f"#f{hashlib.sha256(describe(expr).encode()).hexdigest()[:8]}"
-        while name in self.input(alias).stream.schema.names:
-            name = f"#{name}"
-        return Column(alias, name, pa.bool_())
+        return Column(alias, self.input(alias).free_name(name), pa.bool_())
 
     @property
     def output_schema(self) -> pa.Schema:

@@ -22,7 +22,7 @@ from watersmeet.model.aggregates import Partial
 from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, aliases_of, children, columns_of, describe
 from watersmeet.model.streams import Range, Unbounded
 from watersmeet.model.weights import Likeness, Weighing
-from watersmeet.plan.query import Query
+from watersmeet.plan.query import Query, QueryInput
 
 # Functions that give a value, or NULL, for all values of their arguments.
 _COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "least", "greatest", "nullif")
@@ -57,10 +57,10 @@ def weighing_of(query: Query, alias: str, combined: bool) -> Weighing:
     group_by = query.group_by
     assert group_by is not None
     slide_us = group_by.slide_us
-    names = query.input(alias).stream.schema.names
-    weight = _column(alias, "n" if slide_us is None else f"n{slide_us}", pa.int64(), names)
+    entry = query.input(alias)
+    weight = _column(entry, "n" if slide_us is None else f"n{slide_us}", pa.int64())
     parts = tuple(
-        (_column(alias, f"{part.function}{_digest(part)}", part.type, names), part)
+        (_column(entry, f"{part.function}{_digest(part)}", part.type), part)
         for part in group_by.partials
         if part.arg is not None and aliases_of(part.arg) == {alias} and cannot_fail(part.arg)
     )
@@ -146,11 +146,8 @@ def _read(query: Query, alias: str) -> list[Column]:
     return [column for expr in exprs for column in columns_of(expr) if column.alias == alias]
 
 
-def _column(alias: str, name: str, kind: pa.DataType, taken: Iterable[str]) -> Column:
-    name = f"#w{name}"
-    while name in taken:
-        name = f"#{name}"
-    return Column(alias, name, kind)
+def _column(entry: QueryInput, name: str, kind: pa.DataType) -> Column:
+    return Column(entry.alias, entry.free_name(f"#w{name}"), kind)
 
 
 def _digest(part: Partial) -> str:

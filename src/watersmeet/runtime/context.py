@@ -65,6 +65,7 @@ class SourceContext:
     placement: Placement
     watermarks_us: Watermarks
     times: Mapping[str, str]  # the event-time column of each stream
+    columns: Mapping[str, tuple[str, ...]]  # of each stream, those that the query reads
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]
     stamp: Stamp  # which the files that are written are named after
@@ -240,11 +241,12 @@ class BatchContext:
         return tuple(result)
 
     def for_sources(self) -> SourceContext:
-        times = {entry.stream.name: entry.stream.time for entry in self.plan.query.inputs}
+        inputs = self.plan.query.inputs
         return SourceContext(
             self.placement,
             late_before_us(self.plan, self.manifest),
-            times,
+            {entry.stream.name: entry.stream.time for entry in inputs},
+            {entry.stream.name: entry.columns for entry in inputs},
             self.plan.leaves,
             self.plan.port_stage,
             self.stamp,

@@ -7,6 +7,7 @@ apart has the columns of its stream and, behind them, the reason.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,12 +26,16 @@ LATE, AHEAD, NO_TIME = "late", "ahead", "no time"
 def split_stream(
     rows: pa.RecordBatch, stream: str, context: SourceContext, late: Folder | None
 ) -> tuple[SplitRows, StreamReport]:
-    """The rows of a stream that may join, and what was seen. The others go to the folder `late` if there is one."""
+    """The rows of a stream that may join, as far as the query reads them, and what was seen.
+
+    The others go to the folder `late`, if there is one, with all of their columns.
+    """
     time = context.times[stream]
     split = split_late(rows, time, context.watermarks_us[stream], context.limits_us.get(stream))
     late_files: dict[str, FileSum] = {}
     if late is not None and (apart := _with_reasons(split, time)):
         late_files = write_late(late, apart, stream, context.stamp)
+    split = replace(split, rows=split.rows.select(context.columns[stream]))
     return split, StreamReport(
         stream=stream,
         rows=rows.num_rows,

@@ -15,9 +15,9 @@ from watersmeet.runtime.checkpoint import prepare_to_take, this_run
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.folders import CheckpointFolders
-from watersmeet.state.identity import Declared, declared
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import Manifest
+from watersmeet.state.query_identity import StreamIdentity
 from watersmeet.state.table import FileTable
 from watersmeet.state.updates import RecordDecision, SetNewest, Update
 
@@ -91,7 +91,7 @@ def _marks(manifest: Manifest, stream: str, to: str) -> tuple[int, int]:
     return before, after
 
 
-def _declared(manifest: Manifest, stream: str) -> Declared:
+def _declared(manifest: Manifest, stream: str) -> StreamIdentity:
     streams = manifest.query.streams
     if stream not in streams:
         raise JobError(
@@ -99,4 +99,4 @@ def _declared(manifest: Manifest, stream: str) -> Declared:
             detail=f"Its streams are {', '.join(streams)}.",
             hint=did_you_mean(stream, list(streams)),
         )
-    return declared(streams[stream])
+    return streams[stream]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
-
-import pyarrow as pa
 
 from watersmeet.draw.words import expression_text, window_text
 from watersmeet.errors import CheckpointError, QueryError
 from watersmeet.lang.binder import bind
-from watersmeet.model.streams import Stream
 from watersmeet.plan.changed_query import compare_queries
 from watersmeet.plan.query import Query
-from watersmeet.state.identity import identify, refuse_other_query
-from watersmeet.state.manifest import Manifest, QueryIdentity
+from watersmeet.state.identity import identify, refuse_other_query, stream_differences
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.query_identity import QueryIdentity
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,9 @@ def serve(manifest: Manifest, query: Query) -> Served:
     except CheckpointError:  # it has functions of the user's
         refuse_other_query(manifest.query, identity)
         raise
-    if _streams(former) != _streams(query):
+    streams = {entry.alias: entry.stream.name for entry in former.inputs}
+    moved = any(streams.get(entry.alias, entry.stream.name) != entry.stream.name for entry in query.inputs)
+    if moved or stream_differences(manifest.query, identity, lateness=False):
         refuse_other_query(manifest.query, identity)
     found = compare_queries(former, query, expression_text, window_text)
     if found.refused:
@@ -61,15 +58,10 @@ def serve(manifest: Manifest, query: Query) -> Served:
     return Served(former, fitted, identity, found.told or ("The query text changed, but not its meaning.",))
 
 
-def _streams(query: Query) -> dict[str, tuple[object, ...]]:
-    """The stream of each input; lateness may be another."""
-    return {e.alias: (e.stream.name, e.stream.schema, e.stream.time) for e in query.inputs}
-
-
 def query_of(identity: QueryIdentity) -> Query:
     """The query that a checkpoint belongs to, bound anew."""
     try:
-        query = bind(identity.text, {name: _stream(name, text) for name, text in identity.streams.items()})
+        query = bind(identity.text, {name: kept.stream(name) for name, kept in identity.streams.items()})
     except (QueryError, ValueError, LookupError) as error:
         raise _unbound(str(error)) from None
     if identify(query).digest != identity.digest:
@@ -83,36 +75,3 @@ def _unbound(why: str) -> CheckpointError:
         detail=f"{why}. A query with functions of yours cannot be compacted from outside.",
         hint="A run compacts its state by itself, as it goes.",
     )
-
-
-def _stream(name: str, text: str) -> Stream:
-    """A stream as `state/identity.py` wrote it down."""
-    columns, time, lateness = text.rsplit("; ", 2)
-    fields = [entry.rpartition(" ") for entry in re.split(r", (?![^\[(]*[\])])", columns)]
-    schema = pa.schema([pa.field(column, _type(kind)) for column, _, kind in _joined(fields)])
-    return Stream(name, schema, time.removeprefix("time "), timedelta(microseconds=int(lateness.split()[1])))
-
-
-def _joined(fields: list[tuple[str, str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Types with spaces in them, as `timestamp[us, tz=UTC]` and `list<item: float>`, belong together."""
-    for column, space, kind in fields:
-        while sum(map(kind.count, ")]>")) > sum(map(kind.count, "([<")) and " " in column:
-            column, _, more = column.rpartition(" ")
-            kind = f"{more} {kind}"
-        yield column, space, kind
-
-
-def _type(text: str) -> pa.DataType:
-    """
-    >>> _type("decimal128(10, 2)"), _type("timestamp[us, tz=UTC]"), _type("string")
-    (Decimal128Type(decimal128(10, 2)), TimestampType(timestamp[us, tz=UTC]), DataType(string))
-    >>> _type("fixed_size_list<item: float>[64]"), _type("list<item: int16>")
-    (FixedSizeListType(fixed_size_list<item: float>[64]), ListType(list<item: int16>))
-    """
-    if found := re.fullmatch(r"decimal128\((\d+), (-?\d+)\)", text):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    if found := re.fullmatch(r"(?:fixed_size_)?list<item: (.+)>(?:\[(\d+)\])?", text):
-        return pa.list_(_type(found[1]), *([int(found[2])] if found[2] else []))
-    if found := re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", text):
-        return pa.timestamp(found[1], found[2])
-    return pa.type_for_alias(text)

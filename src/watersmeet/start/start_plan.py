@@ -15,7 +15,8 @@ from watersmeet.optimize.choose import ChosenPlan
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.settings.run import RunSettings
-from watersmeet.state.manifest import Manifest, QueryIdentity
+from watersmeet.state.manifest import Manifest
+from watersmeet.state.query_identity import QueryIdentity
 
 
 @dataclass(frozen=True)

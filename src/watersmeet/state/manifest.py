@@ -22,6 +22,7 @@ from watersmeet.model.slot_figures import Slots, slots_from_json, slots_to_json
 from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.epochs import NOBODY, Holder
+from watersmeet.state.query_identity import QueryIdentity
 from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.taken import Taken
@@ -29,16 +30,6 @@ from watersmeet.state.taken import Taken
 FORMAT = 6
 ANSWERS = "answers"  # the role of tracks whose results are emitted
 WARMS_UP = "warms up"  # the role of the track that is to take over
-
-
-@dataclass(frozen=True)
-class QueryIdentity:
-    """What a checkpoint belongs to: the query, and the streams that it reads."""
-
-    text: str
-    streams: dict[str, str]  # name -> schema, event-time column and lateness as text
-    digest: str
-    prepared: dict[str, str] = field(default_factory=dict)  # what functions of the user's prepare of rows -> its type
 
 
 @dataclass(frozen=True)
@@ -405,7 +396,7 @@ class Manifest:
             "format": FORMAT,
             "version": self.version,
             "plan": self.plan,  # for people: the tracks say it in full
-            "query": asdict(self.query),
+            "query": self.query.to_json(),
             "tracks": [track.to_json() for track in self.tracks],
             "placement": self.placement.to_json(),
             "segments": [segment.to_json() for segment in self.segments.values()],
@@ -439,7 +430,7 @@ class Manifest:
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
         return cls(
             version=data["version"],
-            query=QueryIdentity(**data["query"]),
+            query=QueryIdentity.from_json(data["query"]),
             tracks=tuple(map(Track.from_json, data["tracks"])),
             placement=Placement.from_json(data["placement"]),
             segments=SegmentTable.of(map(Segment.from_json, data["segments"])),

@@ -28,7 +28,8 @@ from watersmeet.model.routing import GroupRange, Groups
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import Holder
-from watersmeet.state.manifest import BatchRecord, GateProgress, Learned, Manifest, QueryIdentity, Track
+from watersmeet.state.manifest import BatchRecord, GateProgress, Learned, Manifest, Track
+from watersmeet.state.query_identity import QueryIdentity
 from watersmeet.state.retention import Retention
 from watersmeet.state.taken import Taken
 
@@ -166,7 +167,7 @@ class SwitchPlan:
             _parts(data["dropped"]),
             _parts(data["reopened"]),
             tuple(data["operators"]),
-            None if query is None else QueryIdentity(**query),
+            None if query is None else QueryIdentity.from_json(query),
             None if within is None else ranges_from_json(within),
         )
 

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from watersmeet.errors import ResourceError
-from watersmeet.lang.binder import bind
-from watersmeet.lang.types import parse_schema
-from watersmeet.model.streams import Stream
 from watersmeet.runtime.local.executor import LocalExecutor, MemoryResults
 from watersmeet.state.segment_files import MemorySegments
 
@@ -19,9 +16,7 @@ from watersmeet.state.segment_files import MemorySegments
 @pytest.fixture
 def executor(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalExecutor]:
     monkeypatch.setattr("os.cpu_count", lambda: 3)
-    streams = {name: Stream(name, parse_schema("k BIGINT, ts TIMESTAMP")) for name in "AB"}
-    query = bind("SELECT A.k FROM A, B WHERE A.k = B.k", streams)
-    made = LocalExecutor(query, MemorySegments(), MemoryResults())
+    made = LocalExecutor(MemorySegments(), MemoryResults())
     yield made
     made.close()
 

@@ -16,10 +16,11 @@ from watersmeet.draw.explain import measured_lines
 from watersmeet.errors import CheckpointError
 from watersmeet.model.distinct import keys_by_group
 from watersmeet.model.ids import LIVE, Partitioning
-from watersmeet.model.quantities import time_text
+from watersmeet.model.quantities import duration_text, time_text
 from watersmeet.model.routing import GroupRange, count_groups, groups_text
 from watersmeet.model.segments import Segment
 from watersmeet.state.manifest import Manifest, StreamProgress
+from watersmeet.state.query_identity import StreamIdentity
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,10 +127,17 @@ def _spread_rows(manifest: Manifest) -> list[tuple[str, ...]]:
 
 
 def _stream_cells(manifest: Manifest, name: str, progress: StreamProgress) -> tuple[str, ...]:
-    declared = manifest.query.streams.get(name, "-")
+    stream = manifest.query.streams.get(name)
+    declared = "-" if stream is None else _declared_text(stream)
     files = f"{progress.file_count:,}"
     counts = f"{progress.rows:,}", f"{progress.late:,}", f"{progress.ahead:,}"
     return name, *counts, time_text(progress.newest_us), files, declared
+
+
+def _declared_text(stream: StreamIdentity) -> str:
+    columns = ", ".join(f"{name} {kind}" for name, kind in stream.columns)
+    lateness = f"lateness {duration_text(stream.lateness_us)}" if stream.lateness_us else "no lateness"
+    return f"{columns}; time {stream.time}; {lateness}"
 
 
 def _state_rows(manifest: Manifest) -> list[tuple[str, ...]]:

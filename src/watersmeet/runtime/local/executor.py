@@ -23,7 +23,6 @@ from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.stretches import Stretch
 from watersmeet.plan.physical import PhysicalPlan, Stage
-from watersmeet.plan.query import Query
 from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
@@ -51,7 +50,6 @@ class LocalExecutor:
 
     def __init__(
         self,
-        query: Query,
         segments: Segments,
         results: ResultWriter,
         late: Folder | None = None,
@@ -63,7 +61,6 @@ class LocalExecutor:
         self._results = results
         self._late = late
         self._sync = sync
-        self._schemas = {entry.stream.name: entry.stream.schema for entry in query.inputs}
         self._threads = ThreadPoolExecutor(threads or os.cpu_count() or 1, thread_name_prefix="slot")
 
     def close(self) -> None:
@@ -145,7 +142,7 @@ class LocalExecutor:
         report = StreamReport(stream)
         pieces = []
         tally = FilterTally(time.perf_counter)
-        for rows in _piecewise(batch.rows, self._schemas[stream]):
+        for rows in _piecewise(batch.rows):
             split, seen = split_stream(rows, stream, context, self._late)
             if context.gate is not None:
                 split, rest = context.gate.admit(split, stream)
@@ -213,13 +210,13 @@ def _nothing_arrived(plan: PhysicalPlan, slots: int) -> dict[tuple[int, int], Ar
     return {(stage.index, slot): Arrived() for stage in plan.stages for slot in range(slots)}
 
 
-def _piecewise(rows: list[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows, taken from the list, as many at once as are worked on at once."""
+def _piecewise(rows: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows, which are all of one schema, taken from the list, as many at once as are worked on at once."""
     gathered: list[pa.RecordBatch] = []
     while rows:
         gathered.append(rows.pop(0))
         if not rows or is_piece(gathered):
-            whole, gathered = concat(gathered, schema), []
+            whole, gathered = concat(gathered, gathered[0].schema), []
             yield from sliced(whole)
 
 

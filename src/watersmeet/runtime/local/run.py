@@ -50,7 +50,7 @@ class LocalRun:
         self.checkpoint = checkpoint
         controller = controller or Controller(plan, memory)
         self._clock = clock or WallClock()
-        self._executor = LocalExecutor(plan.query, checkpoint.segments, results, late, checkpoint.sync_first, threads)
+        self._executor = LocalExecutor(checkpoint.segments, results, late, checkpoint.sync_first, threads)
         self.driver: Driver[SourceBatches] = Driver(
             plan,
             checkpoint,

@@ -330,10 +330,10 @@ def probe_files(
         conform(pa.RecordBatch.from_pylist([], schema=found), own, stream, f'"{file.name}"')
 
 
-def first_csv_header(stream: str, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> list[str] | None:
-    """The columns as the header of the oldest CSV file under `path` names them; None if there is no header or file."""
+def last_csv_header(stream: str, path: str, schema: pa.Schema, options: Mapping[str, Any]) -> list[str] | None:
+    """The columns as the header of the newest CSV file under `path` names them; None if there is no header or file."""
     root = SourceRoot.of(stream, path)
-    for file in list_files(root, is_recursive(options)).files[:1]:
+    for file in list_files(root, is_recursive(options)).files[-1:]:
         own = _without(schema, file.partition_columns(schema))
         return csv_header(read_bytes(root.filesystem, file.path, 1 << 20), own, csv_separator(options))
     return None

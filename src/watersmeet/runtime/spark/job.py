@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -65,11 +66,12 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
     with suppress(OlderFormatError):  # it is brought up to date when it is opened
         # A mistake shows before a JVM starts.
         start = look_ahead(query, job.settings, folders, job.run.runtime, note_to(report))
-    streams = {entry.stream.name for entry in query.inputs}
+    columns = {entry.stream.name: entry.columns for entry in query.inputs}
+    streams = columns.keys()
     fresh = not folders.home.names()
     for name in sorted(streams):
         source_limits(job.sources[name])
-        _check_files(job.sources[name], fresh)
+        _check_files(job.sources[name], columns[name], fresh)
     if not fresh:
         _refuse_moved([job.sources[name] for name in sorted(streams)], folders)
     config = _quick(job.spark, {job.sources[name].format for name in streams})
@@ -94,14 +96,15 @@ def run_job(job: Job, report: Report, stopped: Callable[[], bool] = lambda: Fals
             raise
 
 
-def _check_files(source: SourceConfig, fresh: bool) -> None:
+def _check_files(source: SourceConfig, columns: Sequence[str], fresh: bool) -> None:
     """Look at the files of a file source, to tell a wrong path or schema before a JVM starts.
 
     Spark reads a missing column as NULLs and takes a wrong type for a fault of its own. Files that come while the query
-    runs are not looked at.
+    runs are not looked at, and nor are columns that the query does not read: files may be older than these.
     """
     if source.format in FILE_FORMATS and source.path is not None and is_local(source.path):
-        probe_files(source.name, source.path, source.format, source.schema, source.options, fresh)
+        read = pa.schema([source.schema.field(name) for name in columns])
+        probe_files(source.name, source.path, source.format, read, source.options, fresh)
 
 
 def _refuse_moved(sources: Sequence[SourceConfig], folders: CheckpointFolders) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from watersmeet.config import FILE_FORMATS, SourceConfig
 from watersmeet.errors import JobError
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
-from watersmeet.runtime.local.sources import first_csv_header, is_recursive, partition_columns
+from watersmeet.runtime.local.sources import is_recursive, last_csv_header, partition_columns
 from watersmeet.runtime.spark.declared_columns import as_declared
 from watersmeet.state.addresses import for_spark, is_local, local_path
 
@@ -112,10 +112,10 @@ def _refuse_new_partitions(frame: DataFrame, path: str, columns: list[str]) -> D
 
 
 def _header(source: SourceConfig) -> list[str] | None:
-    """The columns in the order of the header of the first file of a CSV source; None where it has none."""
+    """The columns in the order of the header of the last file of a CSV source; None where it has none."""
     assert source.path is not None
     if is_local(source.path):
-        return first_csv_header(source.name, source.path, source.schema, source.options)
+        return last_csv_header(source.name, source.path, source.schema, source.options)
     if "header" not in source.options:
         raise JobError(
             f'stream "{source.name}" does not say whether its CSV files have a header',

@@ -1,0 +1,75 @@
+"""What a manifest says of the query that it belongs to, as data; `state/identity.py` makes it and compares it.
+
+Of each stream it has the columns that the query reads, in the order of its schema, and no others: a column beside them
+may be added, moved or dropped, and nothing here changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from watersmeet.model.quantities import microseconds
+from watersmeet.model.streams import Stream
+from watersmeet.model.type_json import type_from_json, type_to_json
+
+
+@dataclass(frozen=True)
+class StreamIdentity:
+    """A stream as far as a query reads it."""
+
+    columns: tuple[tuple[str, pa.DataType], ...]
+    time: str
+    lateness_us: int
+
+    @classmethod
+    def of(cls, stream: Stream, read: tuple[str, ...]) -> StreamIdentity:
+        columns = tuple((name, stream.schema.field(name).type) for name in read)
+        return cls(columns, stream.time, microseconds(stream.lateness))
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        return dict(self.columns)
+
+    @property
+    def counts(self) -> bool:
+        """Whether its event time is a number, and need not be a date."""
+        return bool(pa.types.is_int64(self.types[self.time]))
+
+    def stream(self, name: str) -> Stream:
+        """The stream of this name, with the columns that are read alone."""
+        return Stream(name, pa.schema(self.columns), self.time, timedelta(microseconds=self.lateness_us))
+
+    def to_json(self) -> dict[str, Any]:
+        columns = [{"name": name, "type": type_to_json(kind)} for name, kind in self.columns]
+        return {"columns": columns, "time": self.time, "lateness_us": self.lateness_us}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StreamIdentity:
+        columns = tuple((entry["name"], type_from_json(entry["type"])) for entry in data["columns"])
+        return cls(columns, data["time"], data["lateness_us"])
+
+
+@dataclass(frozen=True)
+class QueryIdentity:
+    """What a checkpoint belongs to: the query, and the streams that it reads."""
+
+    text: str
+    streams: Mapping[str, StreamIdentity]
+    digest: str
+    prepared: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what functions of the user's prepare of rows -> its type
+
+    def to_json(self) -> dict[str, Any]:
+        streams = {name: stream.to_json() for name, stream in self.streams.items()}
+        return {"text": self.text, "streams": streams, "digest": self.digest, "prepared": dict(self.prepared)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> QueryIdentity:
+        streams = {name: StreamIdentity.from_json(entry) for name, entry in data["streams"].items()}
+        return cls(data["text"], streams, data["digest"], data["prepared"])
