@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from watersmeet.settings.kinds import Folder, Kind
@@ -45,7 +46,7 @@ class Setting:
     option: str = ""  # of Spark, where it is not the name in camel case
     argument: str = ""  # of Python, where it is not the name
     former: str = ""  # a name that job files had for it
-    elsewhere: Mapping[Surface, str] = field(default_factory=dict)
+    elsewhere: Mapping[Surface, str] = field(default_factory=dict)  # where it is not set
     name: str = ""
     default: Any = None
 
@@ -75,9 +76,22 @@ class Setting:
         return self.unset or f"`{self.kind.written(self.default)}`"
 
 
-def setting(kind: Kind[T], default: D, text: str, *, name: str = "", **more: Any) -> T | D:
+def setting(
+    kind: Kind[T],
+    default: D,
+    text: str,
+    *,
+    name: str = "",
+    more: str = "",
+    unset: str = "",
+    required: bool = False,
+    option: str = "",
+    argument: str = "",
+    former: str = "",
+    elsewhere: Mapping[Surface, str] = MappingProxyType({}),
+) -> T | D:
     """A field that is a setting, called `name` or as the field is; for the rest see `Setting`."""
-    declared = Setting(kind, text, name=name, default=default, **more)
+    declared = Setting(kind, text, more, unset, required, option, argument, former, elsewhere, name, default)
     # An address may hold a secret.
     made: T | D = field(default=default, metadata={_DECLARED: declared}, repr=not isinstance(kind, Folder))
     return made

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Place:
-    """How an error names a setting: as the user wrote it, and where, such as ` in [run]`."""
+    """How an error names a setting: as the user wrote it and, in a job file alone, where, such as ` in [run]`."""
 
     name: str
     where: str = ""
@@ -354,6 +354,3 @@ class Table(Kind[Mapping[str, Any]]):
 
     def schema(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": dict(self.of)}
-
-    def __hash__(self) -> int:
-        return hash(tuple(self.of))
