@@ -51,7 +51,7 @@ def test_each_row_has_one_home_among_its_copies(segment: str, copies: float) -> 
     state = slave(segment, 10)
     random = np.random.default_rng(3)
     batch = rows(random.integers(-(10**9), 10**9, 20_000).tolist())
-    kept = keyed(batch, state.key_fields, state.fields, copied=state.copied)
+    kept = keyed(batch, state.key, state.fields, copied=state.copied)
     assert kept.num_rows / batch.num_rows == pytest.approx(copies, rel=0.01)
     assert state.copies == pytest.approx(copies)
     home = home_rows(kept, state)

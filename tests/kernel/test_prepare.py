@@ -16,6 +16,7 @@ from watersmeet.kernel.rows import hash_slice, merge_sorted, sort_by_hash
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.bounds import Bounds
+from watersmeet.model.keys import ByHash
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
 from watersmeet.plan.layout import lay_out
@@ -184,7 +185,7 @@ def test_rows_are_hashed_by_the_type_of_the_key_class() -> None:
 
 def test_keyed_takes_slices() -> None:
     whole = pa.record_batch({"A.k": pa.array([4, None, 2, 9]), "A.v": pa.array(["a", "b", "c", "d"])})
-    found = keyed(whole.slice(1, 2), ("A.k",), (("A.v", pa.string()),))
+    found = keyed(whole.slice(1, 2), ByHash(("A.k",)), (("A.v", pa.string()),))
     assert found.column("A.v").to_pylist() == ["c"]
     assert found.column("#h").to_pylist() == hash_keys([pa.array([2])]).tolist()
 

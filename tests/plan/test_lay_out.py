@@ -186,7 +186,7 @@ def test_rows_arrive_hashed_as_they_are_kept(text: str, tree: str) -> None:
     sent = [exchange for stage in plan.stages for exchange in stage.exchanges]
     for exchange in sent:
         state = arriving[exchange.port]
-        assert (exchange.partitioning, exchange.key_fields) == (state.partitioning, state.key_fields)
+        assert (exchange.partitioning, exchange.key) == (state.partitioning, state.key)
         assert exchange.meets is None or exchange.meets.partitioning == exchange.partitioning
     for leaf in plan.leaves:
         assert arriving[leaf.port] == leaf.state
@@ -197,7 +197,7 @@ def test_rows_arrive_hashed_as_they_are_kept(text: str, tree: str) -> None:
 def test_states_that_meet_are_hashed_alike(text: str, tree: str) -> None:
     for node in plan_of(text, tree).operators.values():
         assert {entry.state.partitioning for entry in node.inputs} == {node.partitioning}
-        kinds = [[dict(e.state.fields)[key] for key in e.state.key_fields] for e in node.inputs]
+        kinds = [[dict(e.state.fields)[key] for key in e.state.key.columns] for e in node.inputs]
         assert all(one == other for one, other in itertools.pairwise(kinds))
 
 

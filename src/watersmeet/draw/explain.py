@@ -21,7 +21,7 @@ from watersmeet.draw.words import (
     counted,
     expression_text,
     filters_text,
-    key_text,
+    key_texts,
     output_text,
     stages_text,
     weighing_text,
@@ -265,7 +265,7 @@ def _stage_json(plan: PhysicalPlan, stage: Stage, sizes: Sizes) -> dict[str, Any
         "exchanges": [
             {
                 "to_stage": plan.port_stage[exchange.port],
-                "hashed_on": [key_text(plan, field) for field in exchange.key_fields],
+                "hashed_on": list(key_texts(plan, exchange.key)),
                 "columns": [name for name, _ in exchange.fields],
             }
             for exchange in stage.exchanges

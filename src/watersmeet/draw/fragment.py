@@ -6,7 +6,7 @@ from typing import Any
 
 from watersmeet.draw.kinds import ShownInput, ShownJoin, Sizes, nodes_json, shown_joins, state_json
 from watersmeet.draw.rings import master_of
-from watersmeet.draw.words import check_text, expression_text, key_text
+from watersmeet.draw.words import check_text, expression_text, key_text, key_texts
 from watersmeet.plan.fragment import FragmentStage
 from watersmeet.plan.physical import Node, PhysicalPlan
 
@@ -63,13 +63,13 @@ def _keys(stage: FragmentStage, plan: PhysicalPlan, node: Node) -> tuple[str, ..
     """Each key of the join as `A.k = B.k = C.k`; none where it has segments of a master."""
     if not stage.keys:
         return ()
-    columns = zip(*(entry.state.key_fields for entry in node.inputs), strict=True)
-    return tuple(" = ".join(key_text(plan, field) for field in fields) for fields in columns)
+    columns = zip(*(key_texts(plan, entry.state.key) for entry in node.inputs), strict=True)
+    return tuple(map(" = ".join, columns))
 
 
 def _alignment(plan: PhysicalPlan, node: Node) -> str:
     master = master_of(node)
-    return f", aligned with {master.source} in {key_text(plan, master.state.key_fields[0])}"
+    return f", aligned with {master.source} in {key_text(plan, master.state.key)}"
 
 
 def _checks(plan: PhysicalPlan, node: Node) -> tuple[str, ...]:

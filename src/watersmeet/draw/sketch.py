@@ -187,7 +187,7 @@ def _sketch_input(
         if join.receives(below):
             exchange = f"exchange {where_to(plan, below.exchanges)}"
     probes = "" if join.part or not entry.probes else f"probes {', '.join(map(clean, entry.probes))}"
-    drums = tuple((state, ", ".join(key_text(plan, field) for field in state.key_fields)) for state in entry.states)
+    drums = tuple((state, key_text(plan, state.key)) for state in entry.states)
     return CardInput(join.streams or frozenset(entry.states[0].aliases), drums, probes, child, exchange)
 
 

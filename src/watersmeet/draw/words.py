@@ -7,10 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from watersmeet.model.aggregates import GROUPED, GroupBy, aggregate_column, group_column
-from watersmeet.model.aligned import key_segment
 from watersmeet.model.expressions import Call, Cast, Column, Expr, Literal, PythonCall, describe
+from watersmeet.model.keys import ByHash, BySlice, ByTimeSlot, Key
 from watersmeet.model.quantities import duration_text, microseconds
-from watersmeet.model.slices import key_copies, key_slice
 from watersmeet.model.streams import Range, Rows, Window
 from watersmeet.plan.count_windows import count_condition_text
 from watersmeet.plan.physical import Exchange, PhysicalPlan, is_time_field
@@ -141,13 +140,24 @@ def classes_text(plan: PhysicalPlan, names: tuple[str, ...]) -> str:
     return " and ".join(" = ".join(expression_text(term) for _, term in key.terms) for key in keys)
 
 
-def key_text(plan: PhysicalPlan, field: str) -> str:
-    """A key column as the user wrote it: `A.#k0` stands for an expression of the query."""
-    if (width_us := key_slice((field,))) is not None:
-        copies = key_copies((field,))
-        return slices_text(width_us) + (f", {copies} copies" if copies > 1 else "")
-    if (segment_us := key_segment((field,))) is not None:
-        return segments_text(segment_us)
+def key_text(plan: PhysicalPlan, key: Key) -> str:
+    """Return how rows are placed, for people."""
+    return ", ".join(key_texts(plan, key))
+
+
+def key_texts(plan: PhysicalPlan, key: Key) -> tuple[str, ...]:
+    """Return the same, with a text for each column of a hash."""
+    match key:
+        case BySlice(width_us, copies):
+            return (slices_text(width_us) + (f", {copies} copies" if copies > 1 else ""),)
+        case ByTimeSlot(width_us):
+            return (segments_text(width_us),)
+        case ByHash(columns):
+            return tuple(_column_text(plan, field) for field in columns)
+
+
+def _column_text(plan: PhysicalPlan, field: str) -> str:
+    """Return a key column as the user wrote it: `A.#k0` stands for an expression of the query."""
     alias, _, name = field.partition(".")
     if alias == GROUPED and name.isdigit() and plan.query.group_by is not None:
         return expression_text(plan.query.group_by.groups[int(name)])
@@ -171,9 +181,8 @@ def where_to(plan: PhysicalPlan, exchanges: tuple[Exchange, ...], on: str = "on"
 def _way(plan: PhysicalPlan, exchange: Exchange, on: str) -> str:
     if exchange.reach is not None:
         return "to all slots in reach"
-    key = ", ".join(key_text(plan, field) for field in exchange.key_fields) or "nothing"
-    by_time = key_slice(exchange.key_fields) or key_segment(exchange.key_fields)
-    return f"{on} {key}" if by_time is None else f"in {key}"
+    key = key_text(plan, exchange.key) or "nothing"
+    return f"{on} {key}" if isinstance(exchange.key, ByHash) else f"in {key}"
 
 
 def counted(number: int, noun: str) -> str:

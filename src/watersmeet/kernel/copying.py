@@ -21,8 +21,9 @@ from watersmeet.kernel.visiting import slices_in_reach
 from watersmeet.kernel.window import lifetimes
 from watersmeet.model.aligned import segment_hashes
 from watersmeet.model.coverage import copy_step, cover, turns_of
+from watersmeet.model.keys import BySlice
 from watersmeet.model.routing import Routing
-from watersmeet.model.slices import SliceReach, key_copies, key_slice
+from watersmeet.model.slices import SliceReach
 from watersmeet.plan.physical import State
 
 
@@ -52,10 +53,10 @@ def count_home(runs: Iterable[Indexed], state: State) -> int:
 
 
 def _is_home(rows: pa.RecordBatch, state: State) -> BoolArray:
-    if state.copied is None:
-        return np.asarray(hashes(rows) < np.uint64(copy_step(key_copies(state.key_fields))))
+    if isinstance(state.key, BySlice):
+        return np.asarray(hashes(rows) < np.uint64(copy_step(state.key.copies)))
     life = lifetimes(rows, state)
-    assert life is not None, "rows that are aligned carry their times"
+    assert life is not None and state.copied is not None, "rows that are aligned carry their times"
     return np.asarray(hashes(rows) == segment_hashes(life.newest // state.copied.slice_us))
 
 
@@ -63,8 +64,8 @@ def in_turns(
     partial: Runs, kept: Runs, visiting: State, visited: State, routing: Routing
 ) -> Iterator[tuple[Runs, Runs]]:
     """Partial results that visit slices with copies, those of each turn together, and the rows that serve it here."""
-    width_us, copies = key_slice(visited.key_fields), key_copies(visited.key_fields)
-    assert width_us is not None, "rows that are visited in turns lie in slices"
+    assert isinstance(visited.key, BySlice), "rows that are visited in turns lie in slices"
+    width_us, copies = visited.key.width_us, visited.key.copies
     arrived = [run.part for run in partial if run.count]
     turns = [turns_of(_newest(rows, visiting) // width_us, routing.slots) for rows in arrived]
     held = [run.part for run in kept if run.count]
@@ -77,7 +78,7 @@ def in_turns(
 
 def _newest(rows: pa.RecordBatch, state: State) -> Int64Array:
     life = lifetimes(rows, state)
-    assert life is not None, "rows that visit slices carry their times"
+    assert life is not None and state.copied is not None, "rows that visit slices carry their times"
     return life.newest
 
 

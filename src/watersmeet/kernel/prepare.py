@@ -30,11 +30,12 @@ from watersmeet.kernel.rows import Int64Array, concat, hashes, int_column, rows_
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.kernel.weigh import weigh
 from watersmeet.kernel.window import NEVER
-from watersmeet.model.aligned import key_segment, segment_hashes
+from watersmeet.model.aligned import segment_hashes
 from watersmeet.model.coverage import copy_places
 from watersmeet.model.expressions import Expr
+from watersmeet.model.keys import BySlice, ByTimeSlot, Key
 from watersmeet.model.routing import Groups, Routing, subtract_ranges
-from watersmeet.model.slices import SliceReach, key_copies, key_slice, place_times
+from watersmeet.model.slices import SliceReach, place_times
 from watersmeet.model.spread import Share
 from watersmeet.plan.physical import HASH_FIELD, Fields, LeafPort, is_time_field, time_field
 
@@ -106,7 +107,7 @@ def of_port(rows: pa.RecordBatch, leaf: LeafPort) -> pa.RecordBatch:
     """Rows that have entered, as those of a port of their input: sorted by hash, or made into partial aggregates."""
     if leaf.state.partials is not None:
         return partial_rows(rows, leaf.state.partials)
-    return keyed(rows, leaf.state.key_fields, leaf.state.fields, copied=leaf.state.copied)
+    return keyed(rows, leaf.state.key, leaf.state.fields, copied=leaf.state.copied)
 
 
 def entering(split: SplitRows, leaf: LeafPort, tally: FilterTally) -> pa.RecordBatch:
@@ -149,7 +150,7 @@ def _with_computed(batch: pa.RecordBatch, leaf: LeafPort) -> pa.RecordBatch:
 
 def keyed(
     batch: pa.RecordBatch,
-    key_fields: tuple[str, ...],
+    key: Key,
     fields: Fields,
     ahead: HashFilter | None = None,
     copied: SliceReach | None = None,
@@ -162,21 +163,22 @@ def keyed(
     if copied is not None:
         row, places = copies_in_reach(batch, copied)
         return _placed(take(batch, row), places, fields)
-    if (width_us := key_slice(key_fields)) is not None:
-        places = place_times(_latest(batch, fields), width_us)
-        if (copies := key_copies(key_fields)) > 1:
-            row, places = copy_places(places, copies)
-            batch = take(batch, row)
-        return _placed(batch, places, fields)
-    if (segment_us := key_segment(key_fields)) is not None:
-        return _placed(batch, segment_hashes(_latest(batch, fields) // segment_us), fields)
-    keys = [batch.column(name) for name in key_fields]
-    if any(key.null_count for key in keys):
+    match key:
+        case BySlice(width_us, copies):
+            places = place_times(_latest(batch, fields), width_us)
+            if copies > 1:
+                row, places = copy_places(places, copies)
+                batch = take(batch, row)
+            return _placed(batch, places, fields)
+        case ByTimeSlot(width_us):
+            return _placed(batch, segment_hashes(_latest(batch, fields) // width_us), fields)
+    keys = [batch.column(name) for name in key.columns]
+    if any(column.null_count for column in keys):
         valid = np.ones(batch.num_rows, dtype=bool)
-        for key in keys:
-            valid &= pc.is_valid(key).to_numpy(zero_copy_only=False)
+        for column in keys:
+            valid &= pc.is_valid(column).to_numpy(zero_copy_only=False)
         batch = take(batch, np.flatnonzero(valid))
-        keys = [batch.column(name) for name in key_fields]
+        keys = [batch.column(name) for name in key.columns]
     columns = [batch.column(name) for name, _ in fields]
     values = hash_keys(keys)
     hashed = pa.RecordBatch.from_arrays(

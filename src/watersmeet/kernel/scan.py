@@ -103,7 +103,7 @@ def _cut(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _bench(rows: pa.RecordBatch, state: State) -> Bench:
-    return Bench(rows, lifetimes(rows, state), state.key_fields)
+    return Bench(rows, lifetimes(rows, state), state.key.columns)
 
 
 def _visitors(bench: Bench) -> Visitors:

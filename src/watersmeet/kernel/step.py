@@ -268,7 +268,7 @@ class _Search:
             order=np.argsort(key, kind="stable"),
             old_count=np.bincount(key[:old_rows], minlength=width),
             count=np.bincount(key, minlength=width),
-            key_fields=state.key_fields,
+            key_fields=state.key.columns,
             lifetimes=life,
         )
 

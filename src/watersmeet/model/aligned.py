@@ -9,8 +9,7 @@ are checked for each pair. Windows for pairs are predicates here as everywhere, 
 
 A segment is to a join what a key is: its number times an odd constant is the hash of all its rows. That is a bijection
 of 64-bit numbers, so rows of two segments never meet, and the golden ratio between neighbours spreads any run of them
-over the slots. As a key, segments are written `^length` for the master and `^length+w` for the others, names that no
-column has.
+over the slots.
 
 The copy in the segment of its own time, T // length, is the *home* copy of a row, which stands for it where each row
 counts once. A row that can join anything has one, as T < E.
@@ -21,29 +20,11 @@ from __future__ import annotations
 import numpy as np
 
 from watersmeet.model.ids import Partitioning
-from watersmeet.model.slices import GOLDEN, Int64Array, UInt64Array, is_time_key
+from watersmeet.model.slices import GOLDEN, Int64Array, UInt64Array
 
 # What rows in segments are placed by, whoever is the master: what lies where follows from the key alone, so that a
 # state of one plan can be one of another.
 BY_SEGMENT = Partitioning("segment")
-
-_MARK = "^"
-
-
-def aligned_key(segment_us: int, back_us: int | None = None) -> str:
-    """The key of segments of so many microseconds; of rows that are copied to them, with the window of the master."""
-    return f"{_MARK}{segment_us}" + ("" if back_us is None else f"+{back_us}")
-
-
-def key_segment(key_fields: tuple[str, ...]) -> int | None:
-    """The length of the segments that a key stands for; None for any other key.
-
-    >>> key_segment((aligned_key(1000),)), key_segment((aligned_key(1000, 500),)), key_segment(("A.k",))
-    (1000, 1000, None)
-    """
-    if not is_time_key(key_fields, _MARK):
-        return None
-    return int(key_fields[0][1:].partition("+")[0])
 
 
 def segment_hashes(numbers: Int64Array) -> UInt64Array:

@@ -16,8 +16,6 @@ those that have as much. Who serves follows from the placement and the turn alon
 
 After [Wang09, section 7], with copies where times say, not where rows have happened to go: what is chosen there for a
 segment of rows, from where those before it went, is chosen here for a turn.
-
-As a key, slices with copies are written `~width*copies`.
 """
 
 from __future__ import annotations

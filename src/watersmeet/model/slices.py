@@ -8,9 +8,6 @@ on purpose: segments, groups, owners, moves and changes of slots are those of ev
 
 After [Wang09], whose nodes each hold one stretch of the window, while rows move from the head of the ring to its tail.
 Here the ring turns and rows stay: a new slice goes to the next slot, and the oldest one of that slot has just expired.
-
-As a key, slices are written `~width`, a name that no column has; `~width*2` where each row is kept twice
-(`coverage.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +27,6 @@ BY_TIME = Partitioning("time")  # what rows in slices are placed by
 SLICES = 256  # of the widest window
 UNBOUNDED_SLICE_US = 1_000  # where there is none: rows of a millisecond together
 
-_MARK = "~"
 GOLDEN = np.uint64(11400714819323198485)  # 2**64 over the golden ratio, odd
 _OFFSET_BITS = 20  # for the place within a slice
 _OFFSETS = (1 << _OFFSET_BITS) - 1
@@ -64,38 +60,6 @@ class SliceReach:
 def slice_width(windows_us: list[int]) -> int:
     """How wide slices are where the windows are these."""
     return max(1, max(windows_us) // SLICES) if windows_us else UNBOUNDED_SLICE_US
-
-
-def slice_key(width_us: int, copies: int = 1) -> str:
-    return f"{_MARK}{width_us}" + (f"*{copies}" if copies > 1 else "")
-
-
-def key_slice(key_fields: tuple[str, ...]) -> int | None:
-    """The width of the slices that a key stands for; None for a key of columns.
-
-    >>> key_slice((slice_key(1000),)), key_slice(("A.k",))
-    (1000, None)
-    """
-    return int(key_fields[0][1:].partition("*")[0]) if is_time_key(key_fields, _MARK) else None
-
-
-def key_copies(key_fields: tuple[str, ...]) -> int:
-    """How often rows are kept that such a key, or any other, stands for.
-
-    >>> key_copies((slice_key(1000, 2),)), key_copies((slice_key(1000),)), key_copies(("A.k",))
-    (2, 1, 1)
-    """
-    is_copied = is_time_key(key_fields, _MARK) and "*" in key_fields[0]
-    return int(key_fields[0].partition("*")[2]) if is_copied else 1
-
-
-def is_time_key(key_fields: tuple[str, ...], mark: str) -> bool:
-    """Whether a key is one of time, which begins with `mark`; a column has a dot, and an alias may begin with that.
-
-    >>> is_time_key(("~1000",), "~"), is_time_key(("~A.k",), "~")
-    (True, False)
-    """
-    return len(key_fields) == 1 and key_fields[0].startswith(mark) and "." not in key_fields[0]
 
 
 def place_times(times: Int64Array, width_us: int) -> UInt64Array:

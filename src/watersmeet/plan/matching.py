@@ -116,7 +116,7 @@ def _serves(plan: PhysicalPlan, state: State, other: State) -> bool:
     Each has to be named by its columns and by all filters and predicates of its inputs. So never where rows carry the
     hash that they had in a join, which is no part of a name: that join may have another key.
     """
-    by_content = (state_name(plan.query, each.aliases, each.key_fields, each.fields) for each in (state, other))
+    by_content = (state_name(plan.query, each.aliases, each.key, each.fields) for each in (state, other))
     alike = _weighed_fields(state) == _weighed_fields(other)  # a row of the one stands for as many as of the other
     return alike and set(other.fields) <= set(state.fields) and (state.name, other.name) == tuple(by_content)
 

@@ -42,8 +42,9 @@ import pyarrow as pa
 from watersmeet.model.aggregates import Partials
 from watersmeet.model.expressions import Column, Expr, columns_of
 from watersmeet.model.ids import Alias, Label, OperatorName, Partitioning, StateName
+from watersmeet.model.keys import BySlice, Key
 from watersmeet.model.routing import Groups, has_group, union_ranges
-from watersmeet.model.slices import BY_TIME, SliceReach, key_copies
+from watersmeet.model.slices import BY_TIME, SliceReach
 from watersmeet.model.weights import Likeness, Weighing
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
@@ -77,7 +78,7 @@ class State:
 
     name: StateName
     aliases: tuple[str, ...]
-    key_fields: tuple[str, ...]
+    key: Key
     fields: Fields
     windows: Widths  # (time field, width in microseconds) of each input with [RANGE], which combinations must satisfy
     outside: tuple[str, ...]  # names of the streams whose future rows may still join with these
@@ -113,7 +114,9 @@ class State:
     @property
     def copies(self) -> float:
         """How often a row is kept, on the average."""
-        return float(key_copies(self.key_fields)) if self.copied is None else self.copied.segments
+        if self.copied is not None:
+            return self.copied.segments
+        return float(self.key.copies) if isinstance(self.key, BySlice) else 1.0
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,7 @@ class Exchange:
     """
 
     port: int
-    key_fields: tuple[str, ...]
+    key: Key
     fields: Fields
     partitioning: Partitioning
     aliases: tuple[str, ...]  # that the rows are over

@@ -150,7 +150,7 @@ def _send_seconds(plan: PhysicalPlan) -> float:
     routing = Routing.even(Bounds(30), 2)
 
     def work() -> Iterable[pa.RecordBatch]:
-        pieces: Mapping[int, pa.RecordBatch] = dict(cut(keyed(rows, state.key_fields, state.fields), routing))
+        pieces: Mapping[int, pa.RecordBatch] = dict(cut(keyed(rows, state.key, state.fields), routing))
         return [merge_sorted([piece], state.schema) for piece in pieces.values()]
 
     return _typical(lambda: _seconds(work))

@@ -39,6 +39,7 @@ from watersmeet.kernel.rows import Int64Array, hashes, take
 from watersmeet.kernel.window import LONG_AGO, NEVER
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import Generation, OperatorName, Partitioning, SegmentId, StateName
+from watersmeet.model.keys import ByHash
 from watersmeet.model.routing import Slice
 from watersmeet.model.segments import WAITING, Segment
 from watersmeet.plan.count_windows import CountColumns, count_columns, counted_streams
@@ -132,7 +133,7 @@ def hold(split: SplitRows, stream: str, segments: Segments, stamp: Stamp, place:
 
 def _waiting_state(stream: str, schema: pa.Schema) -> State:
     fields = tuple((entry.name, entry.type) for entry in schema if entry.name != HASH_FIELD)
-    return State(StateName(stream), (), (), fields, (), (), Partitioning(""))
+    return State(StateName(stream), (), ByHash(()), fields, (), (), Partitioning(""))
 
 
 @dataclass(frozen=True, eq=False)

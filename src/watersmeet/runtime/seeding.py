@@ -186,7 +186,7 @@ def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Ite
         for port in piece.ports:
             state = port.state
             wanted = weighed(stuffed(filtered(rows, port), port), port)
-            ready = keyed(wanted, state.key_fields, state.fields, copied=state.copied)
+            ready = keyed(wanted, state.key, state.fields, copied=state.copied)
             routing = placement.of(state.partitioning)
             parts = cut(ready, routing) if port.reach is None else cut_by_reach(ready, routing, port.reach)
             yield from ((slot, port.port, part) for slot, part in parts)

@@ -46,7 +46,7 @@ def batch(state: State, rows: Iterable[Pair]) -> pa.RecordBatch:
 
 def pairs(state: State, rows: pa.RecordBatch) -> list[Pair]:
     """The keys and seconds of rows."""
-    keys = rows.column(state.key_fields[0]).to_pylist()
+    keys = rows.column(state.key.columns[0]).to_pylist()
     times = rows.column(state.time_fields[0]).to_pylist()
     return sorted((key, time / SECOND) for key, time in zip(keys, times, strict=True))
 

@@ -108,7 +108,7 @@ class _Fragment:
         if self.segments is None and _keys(walk, child) == self.keys:
             return NodeInput(self.node(child, keep, is_root=False), state, None)
         port = walk.new_port(self.ports)
-        onward = Exchange(port, state.key_fields, fields, state.partitioning, state.aliases, copied=state.copied)
+        onward = Exchange(port, state.key, fields, state.partitioning, state.aliases, copied=state.copied)
         below = walk.lay_below(child, keep, (onward,))
         self.wave = max(self.wave, below.wave + 1)
         return NodeInput(below.source, state, port)

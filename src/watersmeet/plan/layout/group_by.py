@@ -7,6 +7,7 @@ import hashlib
 from watersmeet.model.aggregates import OLDEST, Panes, Partials
 from watersmeet.model.expressions import Column, Expr, describe
 from watersmeet.model.ids import Alias, OperatorName, StateName
+from watersmeet.model.keys import ByHash
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.streams import Range
 from watersmeet.plan.group_by import GROUPS, GroupByStage
@@ -32,7 +33,7 @@ def lay_group_by(walk: Walk, tree: Tree, columns: frozenset[Column]) -> None:
     else:
         weighed = tuple(walk.weighings.values())
         onward = Exchange(
-            port, state.key_fields, state.fields, state.partitioning, (), partials=state.partials, weighed=weighed
+            port, state.key, state.fields, state.partitioning, (), partials=state.partials, weighed=weighed
         )
         below = walk.lay_below(tree, columns, (onward,))
         source, wave = below.source, below.wave + 1
@@ -50,7 +51,7 @@ def _state(query: Query) -> State:
     return State(
         name=_name(query, partials),
         aliases=(),
-        key_fields=partials.group_fields,
+        key=ByHash(partials.group_fields),
         fields=partials.fields,
         windows=windows,
         outside=(),
@@ -74,7 +75,7 @@ def _panes(query: Query, slide_us: int | None) -> Panes | None:
 def _name(query: Query, partials: Partials) -> StateName:
     """By what is grouped, and how: all rows that the query joins, their groups, and what is kept of aggregates."""
     group_by = partials.group_by
-    rows = state_name(query, query.aliases, (), ())
+    rows = state_name(query, query.aliases, ByHash(()), ())
     content = [
         rows,
         *map(describe, group_by.groups),

@@ -114,7 +114,7 @@ class _RoutedJoin:
                 walk.add_leaf(child.alias, port, state, reach)
             return FromInput(Alias(child.alias))
         onward = tuple(
-            Exchange(port, state.key_fields, self.fields[i], state.partitioning, state.aliases, reach=reach)
+            Exchange(port, state.key, self.fields[i], state.partitioning, state.aliases, reach=reach)
             for port, state, reach in ways
         )
         below = walk.lay_below(child, frozenset(c for c in self.wanted if c.alias in self.parts[i]), onward)
@@ -152,7 +152,7 @@ class _RoutedJoin:
             return self.exchanges
         port = self.walk.new_port(following)
         visit = self.routes[i][number + 1]
-        hashed_on, placed = self.walk.key_fields(visit.keys, both), partitioning_of(visit.keys)
+        hashed_on, placed = self.walk.key(visit.keys, both), partitioning_of(visit.keys)
         aliases = self.walk.in_order(both)
         if not visit.keys:
             reach = self._reach(self.walk.state(both, visit.keys, out), visit)

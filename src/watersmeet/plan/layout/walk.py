@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from watersmeet.model.aligned import BY_SEGMENT, aligned_key
+from watersmeet.model.aligned import BY_SEGMENT
 from watersmeet.model.expressions import Column, Expr, Literal, aliases_of, describe
 from watersmeet.model.ids import Label, OperatorName, Partitioning, StateName
+from watersmeet.model.keys import ByHash, BySlice, ByTimeSlot, Key
 from watersmeet.model.pair_windows import Reach
 from watersmeet.model.quantities import microseconds
-from watersmeet.model.slices import BY_TIME, SliceReach, slice_key
+from watersmeet.model.slices import BY_TIME, SliceReach
 from watersmeet.model.streams import Range
 from watersmeet.plan.count_windows import counted_streams, end_column
 from watersmeet.plan.physical import (
@@ -145,11 +146,11 @@ class Walk:
         """The column that stands for `key` in rows over `aliases`: that of the first of them in the text."""
         return self.query.key_column(key, min(key.aliases & aliases, key=self.order.__getitem__))
 
-    def key_fields(self, keys: Keys, aliases: frozenset[str]) -> tuple[str, ...]:
-        """What rows over `aliases` are hashed on; without keys, slices of time."""
+    def key(self, keys: Keys, aliases: frozenset[str], copies: int = 1) -> Key:
+        """Return how rows over `aliases` are placed: by the hash of `keys`, or without any in slices of time."""
         if not keys:
-            return (slice_key(self.query.slice_us),)
-        return tuple(self.key_column(key, aliases).field_name for key in keys)
+            return BySlice(self.query.slice_us, copies)
+        return ByHash(tuple(self.key_column(key, aliases).field_name for key in keys))
 
     def fields(self, aliases: frozenset[str], columns: frozenset[Column], timed: bool) -> Fields:
         """Names and types of rows over `aliases`: event times, `columns`, keys that joins above will need, lineage."""
@@ -177,28 +178,25 @@ class Walk:
 
     def state(self, inside: frozenset[str], keys: Keys, fields: Fields, copies: int = 1) -> State:
         """What is kept of rows over `inside`, hashed on `keys`, or in slices of time, so many copies of each then."""
-        key_fields = self.key_fields(keys, inside) if keys else (slice_key(self.query.slice_us, copies),)
-        return self._state(inside, key_fields, fields, partitioning_of(keys))
+        return self._state(inside, self.key(keys, inside, copies), fields, partitioning_of(keys))
 
     def aligned_state(self, inside: frozenset[str], fields: Fields, segment_us: int, master: frozenset[str]) -> State:
         """What is kept of rows over `inside` in segments of the time of rows over `master`."""
         if inside == master:
-            return self._state(inside, (aligned_key(segment_us),), fields, BY_SEGMENT)
+            return self._state(inside, ByTimeSlot(segment_us), fields, BY_SEGMENT)
         back_us = min(width for _, width in self._windows(master))
-        state = self._state(inside, (aligned_key(segment_us, back_us),), fields, BY_SEGMENT)
+        state = self._state(inside, ByTimeSlot(segment_us, back_us), fields, BY_SEGMENT)
         return replace(state, copied=SliceReach(segment_us, back_us, state.windows, state.time_fields))
 
-    def _state(
-        self, inside: frozenset[str], key_fields: tuple[str, ...], fields: Fields, partitioning: Partitioning
-    ) -> State:
+    def _state(self, inside: frozenset[str], key: Key, fields: Fields, partitioning: Partitioning) -> State:
         aliases = self.in_order(inside)
         outside = tuple(dict.fromkeys(entry.stream.name for entry in self.query.inputs if entry.alias not in inside))
-        name = self._state_name(aliases, key_fields, fields)
+        name = self._state_name(aliases, key, fields)
         weighing = likeness = None
         if len(aliases) == 1:
             weighing = self.weighings.get(aliases[0])
             likeness = likeness_of(self.query, aliases[0], (name for name, _ in fields))
-        state = State(name, aliases, key_fields, fields, self._windows(inside), outside, partitioning)
+        state = State(name, aliases, key, fields, self._windows(inside), outside, partitioning)
         state = replace(state, weighing=weighing, likeness=likeness, ranks=self._ranks(inside))
         return kept_by_pairs(state, self.query, self.reach) if self.spec.pairs else state
 
@@ -213,11 +211,11 @@ class Walk:
         ends = ((end_column(self.query, alias), self.query.input(alias).stream.name) for alias in self.in_order(inside))
         return tuple((end.field_name, stream) for end, stream in ends if end is not None)
 
-    def _state_name(self, aliases: tuple[str, ...], key_fields: tuple[str, ...], fields: Fields) -> StateName:
+    def _state_name(self, aliases: tuple[str, ...], key: Key, fields: Fields) -> StateName:
         carried = {lineage_field(self.in_order(below)) for below in self.lineage}
         named = tuple(field for field in fields if field[0] not in carried)
         later = tuple(entry.expr for entry in self.raised((frozenset(aliases),)))
-        return state_name(self.query, aliases, key_fields, named, later)
+        return state_name(self.query, aliases, key, named, later)
 
 
 def kept_by_pairs(state: State, query: Query, reach: Reach) -> State:
@@ -231,7 +229,7 @@ def kept_by_pairs(state: State, query: Query, reach: Reach) -> State:
 def state_name(
     query: Query,
     aliases: tuple[str, ...],
-    key_fields: tuple[str, ...],
+    key: Key,
     fields: Fields,
     later: Collection[Expr] = (),
 ) -> StateName:
@@ -246,8 +244,8 @@ def state_name(
         *(f"{e.alias}={e.stream.name} {e.window} {applied[e.alias]}" for e in entries),
         *sorted(describe(p) for p in query.predicates if aliases_of(p) <= inside),
         *sorted(str(sorted(describe(t) for a, t in k.terms if a in inside)) for k in query.keys),
-        *key_fields,
+        *key.names,
         *(f"{name} {kind}" for name, kind in fields),
     ]
     digest = hashlib.sha256("\n".join(content).encode()).hexdigest()[:8]
-    return StateName(f"{'+'.join(aliases)}@{','.join(key_fields)}#{digest}")
+    return StateName(f"{'+'.join(aliases)}@{','.join(key.names)}#{digest}")

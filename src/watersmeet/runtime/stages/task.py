@@ -202,7 +202,7 @@ class StageTask:
             if exchange.partials is not None:
                 onward = partial_rows(rows, exchange.partials, exchange.weighed)
             else:
-                onward = keyed(rows, exchange.key_fields, exchange.fields, ahead, exchange.copied)
+                onward = keyed(rows, exchange.key, exchange.fields, ahead, exchange.copied)
             if ahead is not None:
                 self._note_unsent(exchange, rows.num_rows - onward.num_rows)
             sent = self.context.cut(onward, exchange)
