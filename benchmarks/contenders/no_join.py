@@ -25,6 +25,7 @@ from watersmeet.runtime.spark.blobs import CELL_SCHEMA, DRIVER, Cell, from_arrow
 from watersmeet.runtime.spark.executor import JOB_SETTINGS
 from watersmeet.runtime.spark.sources import unite
 from watersmeet.runtime.spark.tasks import Pack
+from watersmeet.state.files import Folder
 from watersmeet.state.output_names import Stamp
 
 SLOTS = 2
@@ -70,7 +71,9 @@ def run(spark: SparkSession, data: Path, folder: Path) -> StreamingQuery:
     def on_batch(frame: DataFrame, number: int) -> None:
         for name, value in JOB_SETTINGS.items():
             frame.sparkSession.conf.set(name, value)
-        cells = frame.mapInArrow(Pack(context, layout, None), CELL_SCHEMA).repartitionById(SLOTS, "part")
+        cells = frame.mapInArrow(
+            Pack(context, layout, None, Folder(str(folder / "segments"))), CELL_SCHEMA
+        ).repartitionById(SLOTS, "part")
         cells.mapInArrow(Count(schemas), CELL_SCHEMA).collect()
 
     writer = union.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(folder / "checkpoint"))

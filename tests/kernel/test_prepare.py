@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from watersmeet.kernel.hashing import hash_keys
-from watersmeet.kernel.prepare import cut, keyed, prepare, split_late
+from watersmeet.kernel.prepare import keyed, prepare, split_late
 from watersmeet.kernel.rows import hash_slice, merge_sorted, sort_by_hash
+from watersmeet.kernel.to_slots import cut
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.bounds import Bounds

@@ -11,7 +11,6 @@ that stand above joins are applied to the rows here already: what a filter keeps
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +21,10 @@ import pyarrow.compute as pc
 from watersmeet.errors import UserError
 from watersmeet.kernel.aggregate import partial_rows
 from watersmeet.kernel.copying import copies_in_reach
-from watersmeet.kernel.dealing import send_share
 from watersmeet.kernel.evaluate import evaluate, satisfied
 from watersmeet.kernel.hashing import UInt64Array, hash_keys, integers
 from watersmeet.kernel.look_ahead import HashFilter
-from watersmeet.kernel.rows import Int64Array, concat, hashes, int_column, rows_between, sort_by_hash, take
+from watersmeet.kernel.rows import Int64Array, int_column, sort_by_hash, take
 from watersmeet.kernel.tally import FilterTally
 from watersmeet.kernel.weigh import weigh
 from watersmeet.kernel.window import NEVER
@@ -34,14 +32,8 @@ from watersmeet.model.aligned import segment_hashes
 from watersmeet.model.coverage import copy_places
 from watersmeet.model.expressions import Expr
 from watersmeet.model.keys import BySlice, ByTimeSlot, Key
-from watersmeet.model.routing import Groups, Routing, subtract_ranges
 from watersmeet.model.slices import SliceReach, place_times
-from watersmeet.model.spread import Share
 from watersmeet.plan.physical import HASH_FIELD, Fields, LeafPort, is_time_field, time_field
-
-# Of a slot, that go as they are. Each is a run of its own to whoever merges them, and groups that were moved are
-# scattered: with 100 of them a batch of a hundred rows took a third longer.
-FEW_SLICES = 4
 
 
 @dataclass(frozen=True)
@@ -201,30 +193,3 @@ def _placed(batch: pa.RecordBatch, places: UInt64Array, fields: Fields) -> pa.Re
     columns = [batch.column(name) for name, _ in fields]
     schema = pa.schema([(HASH_FIELD, pa.uint64()), *fields])
     return sort_by_hash(pa.RecordBatch.from_arrays([pa.array(places), *columns], schema=schema))
-
-
-def cut(
-    batch: pa.RecordBatch,
-    routing: Routing,
-    shares: Sequence[Share] = (),
-    aliases: Collection[str] = (),
-    within: Groups | None = None,
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of a sorted batch that go to each slot, in order: as slices, or as one copy where these are many.
-
-    Rows over these inputs that go to slots by `shares` come last. With `within`, the rows of these groups alone, and
-    shares are of none other.
-    """
-    spread = tuple((share.group, share.group + 1) for share in shares)
-    found: dict[int, list[pa.RecordBatch]] = {}
-    values = hashes(batch)
-    for slot, groups in routing.pieces if within is None else routing.pieces_within(within):
-        for stretch in subtract_ranges((groups,), spread) if spread else (groups,):
-            start, end = rows_between(values, *routing.hash_range(stretch))
-            if start < end:
-                found.setdefault(slot, []).append(batch.slice(start, end - start))
-    for slot, pieces in found.items():
-        gathered = pieces if len(pieces) <= FEW_SLICES else [concat(pieces, batch.schema)]
-        yield from ((slot, piece) for piece in gathered)
-    for share in shares:
-        yield from send_share(batch, share, aliases)

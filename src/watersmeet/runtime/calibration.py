@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.kernel.indexed import Indexed
-from watersmeet.kernel.prepare import cut, keyed, prepare, split_late
+from watersmeet.kernel.prepare import keyed, prepare, split_late
 from watersmeet.kernel.rows import Int64Array, concat, merge_sorted, take
 from watersmeet.kernel.step import join_step
+from watersmeet.kernel.to_slots import cut
 from watersmeet.lang.binder import bind
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.placement import Placement

@@ -6,16 +6,12 @@ reads. A task reads its context and files, and writes new files. It changes noth
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import pyarrow as pa
-
 from watersmeet.adapt.decisions import Work
 from watersmeet.kernel.counting import CountedRows
-from watersmeet.kernel.prepare import cut
-from watersmeet.kernel.visiting import cut_by_reach
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import UNITED, Generation, OperatorName, Partitioning, StateName
 from watersmeet.model.placement import Placement
@@ -24,10 +20,10 @@ from watersmeet.model.routing import GroupRange, Groups, expand_ranges, union_ra
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import PredicateCounts
 from watersmeet.plan.count_windows import counted_streams
-from watersmeet.plan.physical import Exchange, LeafPort, Node, PhysicalPlan, Stage, State
+from watersmeet.plan.physical import LeafPort, Node, PhysicalPlan, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.plan.spreading import Shares, spread_stages
-from watersmeet.runtime.gate import GateForTasks, GateStep
+from watersmeet.runtime.gate import GateForTasks, GateStep, WaitingPiece
 from watersmeet.state.boundaries import Boundaries
 from watersmeet.state.expiry import Watermarks, emitted_until_us, horizon_us
 from watersmeet.state.ledger import Ledgers
@@ -73,13 +69,6 @@ class SourceContext:
     shares: Shares = field(default_factory=dict)
     gate: GateForTasks | None = None  # where rows wait before they enter
 
-    def cut(self, rows: pa.RecordBatch, leaf: LeafPort) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows of an input that go to each slot."""
-        if leaf.reach is not None:
-            return cut_by_reach(rows, self.placement.of(leaf.state.partitioning), leaf.reach)
-        state, shares = leaf.state, self.shares.get(self.port_stage[leaf.port], ()) if self.shares else ()
-        return cut(rows, self.placement.of(state.partitioning), shares, state.aliases, leaf.within)
-
 
 @dataclass(frozen=True)
 class Seeds:
@@ -121,13 +110,6 @@ class StageContext:
     spilled: tuple[Segment, ...] = ()  # for a group-by: what counts there beside what is active
     passed_ranks: Mapping[str, int] = field(default_factory=dict)  # rows that end by these, of a stream, are not needed
     counted: Mapping[str, CountedRows] = field(default_factory=dict)  # for merges, of streams with windows of rows
-
-    def cut(self, rows: pa.RecordBatch, exchange: Exchange) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows of an exchange that go to each slot."""
-        if exchange.reach is not None:
-            return cut_by_reach(rows, self.placement.of(exchange.partitioning), exchange.reach)
-        shares = self.shares.get(self.port_stage[exchange.port], ()) if self.shares else ()
-        return cut(rows, self.placement.of(exchange.partitioning), shares, exchange.aliases)
 
     def side(self, delivery: int) -> int:
         """On which side of those deliveries rows are."""
@@ -239,6 +221,11 @@ class BatchContext:
             entries = self.manifest.segments.cold(unite.state)[unite.generation].entries
             result.append(PartsToUnite(unite.state, tuple(entries[name].without(merged) for name in unite.parts)))
         return tuple(result)
+
+    @property
+    def waiting_pieces(self) -> tuple[WaitingPiece, ...]:
+        """The rows that have waited at the gate and enter now."""
+        return () if self.gate is None else self.gate.pieces
 
     def for_sources(self) -> SourceContext:
         inputs = self.plan.query.inputs

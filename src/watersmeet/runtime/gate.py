@@ -72,7 +72,6 @@ class GateForTasks:
     below_us: int | None
     columns: Mapping[str, CountColumns]
     counted: Mapping[str, CountedRows]
-    pieces: tuple[WaitingPiece, ...] = ()
 
     def admit(self, split: SplitRows, stream: str) -> tuple[SplitRows, SplitRows]:
         """Of rows that were read, those that enter now, and those that wait."""
@@ -141,6 +140,7 @@ class GateStep:
     """What the gate does in a batch or round, as it follows from a version."""
 
     tasks: GateForTasks
+    pieces: tuple[WaitingPiece, ...]  # rows that have waited and enter now
     progress: GateProgress  # afterwards
     known: Mapping[str, CountedRows]  # the rows of counted streams that have entered, this time too
     passed: Mapping[str, int]  # the counts of these streams that no row which enters is below
@@ -221,9 +221,8 @@ class Gate:
             below,
             count_columns(plan.query),
             {name: rows if oldest is None else rows.since(oldest) for name, rows in known.items()},
-            tuple(pieces),
         )
-        return GateStep(tasks, GateProgress(below, progress), known, ranks, tuple(released))
+        return GateStep(tasks, tuple(pieces), GateProgress(below, progress), known, ranks, tuple(released))
 
     def is_due(self, plan: PhysicalPlan, manifest: Manifest, watermarks: Watermarks, ended: bool = False) -> bool:
         """Whether anything that waits would enter; told by what the manifest says of files."""

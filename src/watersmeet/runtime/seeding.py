@@ -26,9 +26,9 @@ from watersmeet.adapt.policies.migrate.road import FULL
 from watersmeet.kernel.copying import home_rows
 from watersmeet.kernel.evaluate import passes, satisfied
 from watersmeet.kernel.pieces import merged_pieces
-from watersmeet.kernel.prepare import cut, keyed
+from watersmeet.kernel.prepare import keyed
 from watersmeet.kernel.rows import take
-from watersmeet.kernel.visiting import cut_by_reach
+from watersmeet.kernel.to_slots import to_slots
 from watersmeet.kernel.weigh import weigh
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import StateName
@@ -188,8 +188,7 @@ def seed_rows(piece: SeedPiece, placement: Placement, segments: Segments) -> Ite
             wanted = weighed(stuffed(filtered(rows, port), port), port)
             ready = keyed(wanted, state.key, state.fields, copied=state.copied)
             routing = placement.of(state.partitioning)
-            parts = cut(ready, routing) if port.reach is None else cut_by_reach(ready, routing, port.reach)
-            yield from ((slot, port.port, part) for slot, part in parts)
+            yield from ((slot, port.port, part) for slot, part in to_slots(ready, routing, port.reach))
 
 
 def weighed(rows: pa.RecordBatch, port: FedPort) -> pa.RecordBatch:

@@ -7,8 +7,7 @@ committed and delivered as on Spark; without one the state is in memory.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import replace
@@ -19,18 +18,16 @@ import pyarrow as pa
 from watersmeet import faults
 from watersmeet.kernel.pieces import is_piece, sliced
 from watersmeet.kernel.rows import concat
-from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.stretches import Stretch
 from watersmeet.plan.physical import PhysicalPlan, Stage
 from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import BatchContext, SourceContext
-from watersmeet.runtime.entering import enter
-from watersmeet.runtime.gate import WaitingPiece, hold
-from watersmeet.runtime.late_rows import split_stream
+from watersmeet.runtime.entering import enter_stream, enter_waiting
+from watersmeet.runtime.gate import WaitingPiece
 from watersmeet.runtime.local.sources import SourceBatch
-from watersmeet.runtime.reports import StreamReport, TaskReport, with_waiting
+from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.runtime.seeding import Seeding, SeedPiece, seed_rows
 from watersmeet.runtime.spool import Spool
 from watersmeet.runtime.stages import Arrived, Outcome, ResultWriter, run_stage
@@ -87,7 +84,7 @@ class LocalExecutor:
         arrived = _nothing_arrived(context.plan, context.placement.slots)
         told = context.for_sources()
         streams = self._prepare_all(told, source, arrived, spool)
-        entered = self._let_in(told, arrived, spool)
+        entered = self._let_in(context.waiting_pieces, told, arrived, spool)
         return streams, [*entered, *self._run_waves(context, arrived, spool)]
 
     def make_states(self, seeding: Seeding) -> list[TaskReport]:
@@ -141,14 +138,11 @@ class LocalExecutor:
         """What was seen of a stream, and its rows by slot and port. `batch` loses its rows on the way."""
         report = StreamReport(stream)
         pieces = []
-        tally = FilterTally(time.perf_counter)
         for rows in _piecewise(batch.rows):
-            split, seen = split_stream(rows, stream, context, self._late)
-            if context.gate is not None:
-                split, rest = context.gate.admit(split, stream)
-                seen = with_waiting(seen, hold(rest, stream, self._segments, context.stamp, len(report.waiting)))
+            place = len(report.waiting)
+            seen, routed = enter_stream(rows, stream, context, self._late, self._segments, place)
             report = report.plus(seen)
-            pieces += [(slot, port, spool.put(part)) for slot, port, part in enter(split, stream, context, tally)]
+            pieces += [(slot, port, spool.put(part)) for slot, port, part in routed]
         files = tuple(zip(batch.files, batch.modified_us, strict=True))
         report = replace(
             report,
@@ -156,25 +150,24 @@ class LocalExecutor:
             ignored_before_us=batch.ignored_before_us,
             intake=batch.intake,
             backlog=batch.backlog,
-            filters=tally.counts,
         )
         return report, pieces
 
     def _let_in(
-        self, context: SourceContext, arrived: dict[tuple[int, int], Arrived], spool: Spool
+        self,
+        waiting: Sequence[WaitingPiece],
+        context: SourceContext,
+        arrived: dict[tuple[int, int], Arrived],
+        spool: Spool,
     ) -> list[TaskReport]:
-        """Have the rows enter that have waited at the gate for that; what filters did with them."""
-        gate, reports = context.gate, list[TaskReport]()
-        if gate is None:
-            return reports
+        """Let rows enter that have waited at the gate; return what filters did with them."""
 
         def enter_piece(piece: WaitingPiece) -> tuple[TaskReport, list[tuple[int, int, pa.RecordBatch]]]:
-            tally = FilterTally(time.perf_counter)
-            entered = enter(gate.let_in(piece, self._segments), piece.stream, context, tally)
-            sent = [(slot, port, spool.put(part)) for slot, port, part in entered]
-            return TaskReport(filters=tally.counts), sent
+            report, routed = enter_waiting(piece, context, self._segments)
+            return report, [(slot, port, spool.put(part)) for slot, port, part in routed]
 
-        for report, pieces in self._side_by_side(enter_piece, gate.pieces):
+        reports = list[TaskReport]()
+        for report, pieces in self._side_by_side(enter_piece, waiting):
             reports.append(report)
             for slot, port, rows in pieces:
                 arrived[context.port_stage[port], slot].rows.setdefault(port, []).append(rows)

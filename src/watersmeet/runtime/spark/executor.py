@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -62,13 +61,11 @@ class SparkExecutor:
         told = context.for_sources()
         parts: list[DataFrame] = []
         if source is not None:
-            # What waits is for other tasks.
-            gate = None if told.gate is None else replace(told.gate, pieces=())
-            pack = Pack(replace(told, gate=gate), self._layout, self._outputs.late_waiting, self._segments)
+            pack = Pack(told, self._layout, self._outputs.late_waiting, self._segments)
             parts.append(source.mapInArrow(pack, CELL_SCHEMA))
-        if told.gate is not None and told.gate.pieces:
-            numbers = _numbers(session, len(told.gate.pieces), told.placement.slots)
-            parts.append(numbers.mapInArrow(PackWaiting(told, self._segments), CELL_SCHEMA))
+        if waiting := context.waiting_pieces:
+            numbers = _numbers(session, len(waiting), told.placement.slots)
+            parts.append(numbers.mapInArrow(PackWaiting(waiting, told, self._segments), CELL_SCHEMA))
         cells = reduce(DataFrame.union, parts) if parts else session.createDataFrame([], CELL_SCHEMA)
         reports = self._run_waves(session, cells, context)
         if source is not None:

@@ -22,16 +22,13 @@ from pyspark import TaskContext
 from watersmeet import faults
 from watersmeet.errors import WatersmeetError
 from watersmeet.kernel.rows import concat
-from watersmeet.kernel.tally import FilterTally
 from watersmeet.model.placement import Placement
 from watersmeet.model.stretches import Stretch, unite_stretches
 from watersmeet.runtime.ahead import TimesToFind, stretches_of
 from watersmeet.runtime.allocator import keep_freed_memory
 from watersmeet.runtime.context import SourceContext, StageContext
-from watersmeet.runtime.entering import enter
-from watersmeet.runtime.gate import hold
-from watersmeet.runtime.late_rows import split_stream
-from watersmeet.runtime.reports import TaskReport, with_waiting
+from watersmeet.runtime.entering import enter_stream, enter_waiting
+from watersmeet.runtime.gate import WaitingPiece
 from watersmeet.runtime.seeding import SeedPiece, seed_rows
 from watersmeet.runtime.spark.blobs import (
     DRIVER,
@@ -103,7 +100,7 @@ class Pack:
     context: SourceContext
     layout: UnionLayout
     late: Folder | None
-    segments: Folder | None = None  # for rows that wait; None: none do
+    segments: Folder  # for rows that wait
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return to_arrow(self._cells(batches))
@@ -126,25 +123,21 @@ class Pack:
             yield report_cell(home, error)
 
     def _pack(self, stream: str, pieces: list[pa.RecordBatch], home: int, place: int) -> Iterator[Cell]:
-        context = self.context
-        split, report = split_stream(concat(pieces, self.layout.schemas[stream]), stream, context, self.late)
-        if context.gate is not None:
-            assert self.segments is not None, "rows that wait are written down"
-            segments = FileSegments(self.segments, epoch=context.stamp.epoch)
-            split, rest = context.gate.admit(split, stream)
-            report = with_waiting(report, hold(rest, stream, segments, context.stamp, place))
-            sync_files(waiting_files_of([report], segments))
-        tally = FilterTally(time.perf_counter)
-        for slot, port, piece in enter(split, stream, context, tally):
-            yield pack(piece, slot, context.port_stage[port], port)
+        context, segments = self.context, FileSegments(self.segments, epoch=self.context.stamp.epoch)
+        chunk = concat(pieces, self.layout.schemas[stream])
+        report, routed = enter_stream(chunk, stream, context, self.late, segments, place)
+        sync_files(waiting_files_of([report], segments))
+        for slot, port, rows in routed:
+            yield pack(rows, slot, context.port_stage[port], port)
         sync_files(late_files_of([report], self.late))
-        yield report_cell(home, replace(report, filters=tally.counts))
+        yield report_cell(home, report)
 
 
 @dataclass(frozen=True)
 class PackWaiting:
     """Numbers of pieces -> cells with rows that have waited at the gate, and reports of what filters did with them."""
 
+    waiting: tuple[WaitingPiece, ...]
     context: SourceContext
     segments: Folder
 
@@ -152,16 +145,15 @@ class PackWaiting:
         return to_arrow(self._cells(batches))
 
     def _cells(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
-        context, gate = self.context, self.context.gate
-        assert gate is not None
+        context = self.context
         home = _partition() % context.placement.slots
         segments = FileSegments(self.segments)
         try:
             for place in (place for batch in batches for place in batch.column(0).to_pylist()):
-                piece, tally = gate.pieces[place], FilterTally(time.perf_counter)
-                for slot, port, rows in enter(gate.let_in(piece, segments), piece.stream, context, tally):
+                report, routed = enter_waiting(self.waiting[place], context, segments)
+                for slot, port, rows in routed:
                     yield pack(rows, slot, context.port_stage[port], port)
-                yield report_cell(home, TaskReport(filters=tally.counts))
+                yield report_cell(home, report)
         except WatersmeetError as error:
             yield report_cell(home, error)
 

@@ -23,6 +23,7 @@ from watersmeet.kernel.pieces import Runs, is_piece
 from watersmeet.kernel.prepare import keyed
 from watersmeet.kernel.rows import merge_sorted, sort_by_hash
 from watersmeet.kernel.tally import FilterTally, PredicateTally, Tally
+from watersmeet.kernel.to_slots import to_slots
 from watersmeet.kernel.weigh import combine_alike, count_left, count_rows
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.ids import Label, StateName
@@ -205,7 +206,9 @@ class StageTask:
                 onward = keyed(rows, exchange.key, exchange.fields, ahead, exchange.copied)
             if ahead is not None:
                 self._note_unsent(exchange, rows.num_rows - onward.num_rows)
-            sent = self.context.cut(onward, exchange)
+            routing = self.context.placement.of(exchange.partitioning)
+            stage = self.context.port_stage[exchange.port]
+            sent = to_slots(onward, routing, exchange.reach, self.context.shares.get(stage, ()), exchange.aliases)
             self._sent += [Sent(to, exchange.port, self.spool.put(piece)) for to, piece in sent]
 
     def _look_ahead(self, exchange: Exchange, rows: int) -> HashFilter | None:
