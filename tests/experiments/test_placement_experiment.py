@@ -96,7 +96,12 @@ def test_a_contender_says_what_a_run_is_to_do() -> None:
     assert (moved.balance.policy, moved.balance.threshold, moved.balance.span.total_seconds()) == ("relocate", 0.9, 30)
     assert (moved.balance.every, moved.balance.least_bytes, moved.slot_bytes) == (1, 1, NEVER)
     limited = Contender("", "lazy-disk").memory(1000)
-    assert (limited.slot_bytes, limited.balance.least_bytes, limited.merge, limited.share) == (1000, None, OFF, 0.3)
+    assert (limited.slot_bytes, limited.balance.least_bytes, limited.merge, limited.spill_share) == (
+        1000,
+        None,
+        OFF,
+        0.3,
+    )
     names = [contender.name for contender in alternation(FULL).contenders]
     assert len(set(names)) == len(names) == 8
 
