@@ -34,6 +34,7 @@ from watersmeet.kernel.scan import scan_pieces
 from watersmeet.kernel.tally import Tally
 from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
+from watersmeet.model.time_units import TimeColumn
 from watersmeet.plan.hop import HopStage
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import Node, PhysicalPlan
@@ -89,7 +90,7 @@ def draw(plan: PhysicalPlan, alias: str, rows: int, seconds: float, seed: int) -
     ]
     batch = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
     leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
-    return Indexed.of(prepare(split_late(batch, "ts", None), leaf))
+    return Indexed.of(prepare(split_late(batch, TimeColumn("ts"), None), leaf))
 
 
 def cpu_seconds(work: Callable[[], int], turns: int) -> float:
@@ -158,7 +159,7 @@ def compare_bare(rows: int, turns: int) -> None:
         numbers = pa.array(np.arange(len(found)))
         batch = pa.RecordBatch.from_arrays([numbers, lists, numbers], schema=schema)
         leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
-        sides.append(Indexed.of(prepare(split_late(batch, "ts", None), leaf)))
+        sides.append(Indexed.of(prepare(split_late(batch, TimeColumn("ts"), None), leaf)))
     kept, zeros = Rows(np.arange(rows), far_ones, np.arange(rows)), np.zeros(500, np.int64)
     lines = [["pairs", "scan", "loop", "predicate", "scan/loop", "scan/predicate"]]
     for pairs in PAIRS[1:7]:

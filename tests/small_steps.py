@@ -13,6 +13,7 @@ from watersmeet.kernel.step import join_step
 from watersmeet.lang.binder import bind
 from watersmeet.lang.types import parse_schema
 from watersmeet.model.streams import Stream
+from watersmeet.model.time_units import TimeColumn
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.tree import choose_tree
@@ -29,7 +30,7 @@ def plan_of(text: str, schema: str = SCHEMA) -> PhysicalPlan:
 def rows_of(plan: PhysicalPlan, alias: str, rows: Sequence[Row], schema: str = SCHEMA) -> pa.RecordBatch:
     fields = parse_schema(schema)
     batch = pa.RecordBatch.from_pylist([dict(zip(fields.names, row, strict=True)) for row in rows], schema=fields)
-    return prepare(split_late(batch, "ts", None), next(leaf for leaf in plan.leaves if leaf.alias == alias))
+    return prepare(split_late(batch, TimeColumn("ts"), None), next(leaf for leaf in plan.leaves if leaf.alias == alias))
 
 
 def step(

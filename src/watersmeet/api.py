@@ -59,6 +59,7 @@ def sql(
     lateness: str | timedelta | Mapping[str, str | timedelta] | None = None,
     max_ahead: str | timedelta | Mapping[str, str | timedelta | None] | None = None,
     ahead_of: str | Mapping[str, str] | None = None,
+    time_unit: str | Mapping[str, str] | None = None,
     functions: Mapping[str, Callable[..., Any]] | None = None,
     rates: Mapping[str, float] | None = None,
     selectivity: Mapping[str, float] | None = None,
@@ -70,7 +71,8 @@ def sql(
     `time` names the event-time column of each stream, or one for all of them, and `lateness` says how far out of order
     rows may come. Their defaults are what `withWatermark` says of a streaming DataFrame; else `ts`, and not at all.
     `max_ahead` says how far a row may be ahead of what `ahead_of` names, the "clock" or all the "streams"; one that is
-    further ahead is set aside as late rows are. Without it none is.
+    further ahead is set aside as late rows are. Without it none is. `time_unit` says what event times count that are
+    integers: "s", "ms", "us" (the default) or "ns", since 1970; given for all streams, it is of those with integers.
     `functions` registers vectorised Python predicates: Arrow arrays in, a boolean array out; `predicate` declares more
     of one. What is known of the streams may help to choose a plan: `rates` in rows a second by input, `selectivity` by
     pair of inputs, as in {"A B": 0.01}, and `repeats`: how many rows of an input, of those that come together, agree in
@@ -82,6 +84,7 @@ def sql(
         lateness=lateness,
         max_ahead=max_ahead,
         ahead_of=ahead_of,
+        time_unit=time_unit,
         functions=functions,
         rates=rates,
         selectivity=selectivity,
@@ -96,6 +99,13 @@ def sql(
     delays = {name: _duration(value, name) for name, value in _of_each("lateness", lateness, given).items()}
     ahead = {name: parse_max_ahead(value, name) for name, value in _of_each("max_ahead", max_ahead, given).items()}
     compared = _of_each("ahead_of", ahead_of, given)
+    units = _of_each("time_unit", time_unit, given)
+
+    def unit_of(name: str, schema: pa.Schema, time: str) -> str | None:
+        """The unit of a stream; one for all streams is not of timestamps."""
+        if isinstance(time_unit, str) and time in schema.names and pa.types.is_timestamp(schema.field(time).type):
+            return None
+        return units.get(name)
 
     def declare(schemas: Mapping[str, pa.Schema]) -> dict[str, Stream]:
         return {
@@ -106,6 +116,7 @@ def sql(
                 delays.get(name, timedelta(0)),
                 ahead.get(name),
                 compared.get(name),
+                unit_of(name, schema, times.get(name, "ts")),
             )
             for name, schema in schemas.items()
         }
@@ -138,6 +149,7 @@ _ONE_FOR_ALL: Mapping[str, tuple[type, ...]] = {
     "lateness": (str, timedelta),
     "max_ahead": (str, timedelta),
     "ahead_of": (str,),
+    "time_unit": (str,),
 }
 
 

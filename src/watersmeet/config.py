@@ -60,6 +60,7 @@ class SourceConfig:
     lateness: timedelta = StreamSection.lateness
     max_ahead: timedelta | None = None
     ahead_of: str | None = None
+    time_unit: str | None = None
     batch: BatchSettings = BatchSettings()  # noqa: RUF009 - frozen
     moved: bool | None = None  # whether files that lie elsewhere now are those that were read; None: by names and times
     options: Mapping[str, OptionValue] = field(default_factory=dict, repr=False)
@@ -104,7 +105,8 @@ class Job:
     def streams(self) -> dict[str, Stream]:
         """The streams that the query may read, by name."""
         return {
-            s.name: Stream(s.name, s.schema, s.time, s.lateness, s.max_ahead, s.ahead_of) for s in self.sources.values()
+            s.name: Stream(s.name, s.schema, s.time, s.lateness, s.max_ahead, s.ahead_of, s.time_unit)
+            for s in self.sources.values()
         }
 
 
@@ -298,6 +300,7 @@ def _read_source(name: str, streams: Mapping[str, Any], run: RunSection) -> Sour
         time=given.time,
         lateness=given.lateness,
         max_ahead=parse_max_ahead(given.max_ahead, name),
+        time_unit=given.time_unit,
         ahead_of=given.ahead_of,
         batch=BatchSettings(given.max_batch_rows, given.max_batch_bytes).over(run.batch),
         moved=given.moved,

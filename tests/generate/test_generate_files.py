@@ -153,7 +153,7 @@ def test_synthetic_command_writes_streams_and_says_what(tmp_path: Path, capsys: 
     assert run(*arguments, "--keys", "a,b", "--domain", "50", "--format", "csv", "--seed", "9") == 0
     out, err = capsys.readouterr()
     assert f"A: 5,000 rows in 4 csv files under {tmp_path / 'A'}" in out
-    assert 'schema = "a BIGINT, b BIGINT, v BIGINT, ts BIGINT"' in out
+    assert 'schema = "a BIGINT, b BIGINT, v BIGINT, ts BIGINT"\n  time_unit = "us"\n' in out
     assert err == ""
     spec = synthetic_spec(parse(*arguments, "--keys", "a,b", "--domain", "50", "--seed", "9"))
     for stream in spec.streams:

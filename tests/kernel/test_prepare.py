@@ -20,6 +20,7 @@ from watersmeet.model.bounds import Bounds
 from watersmeet.model.keys import ByHash
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
+from watersmeet.model.time_units import TimeColumn
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import LeafPort
 from watersmeet.plan.tree import choose_tree
@@ -73,7 +74,7 @@ def test_split_late(
     times: list[int | None], watermark: int | None, on_time: list[int], late: list[int | None], newest: int | None
 ) -> None:
     rows = pa.record_batch({"ts": pa.array(times, pa.int64())})
-    found = split_late(rows, "ts", watermark)
+    found = split_late(rows, TimeColumn("ts"), watermark)
     assert found.rows.column("ts").to_pylist() == on_time == found.times.tolist()
     assert ([] if found.late is None else found.late.column("ts").to_pylist()) == late
     assert found.newest_us == newest
@@ -117,7 +118,7 @@ def test_rows_later_than_a_limit_are_ahead(
     furthest: int | None,
 ) -> None:
     rows = pa.record_batch({"ts": pa.array(times, pa.int64())})
-    found = split_late(rows, "ts", watermark, limit)
+    found = split_late(rows, TimeColumn("ts"), watermark, limit)
     assert found.rows.column("ts").to_pylist() == on_time == found.times.tolist()
     assert ([] if found.late is None else found.late.column("ts").to_pylist()) == late
     assert ([] if found.ahead is None else found.ahead.column("ts").to_pylist()) == ahead
@@ -126,14 +127,14 @@ def test_rows_later_than_a_limit_are_ahead(
 
 def test_times_of_timestamps_are_microseconds() -> None:
     rows = batch("ts TIMESTAMP", (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),), (datetime(1969, 12, 31, tzinfo=UTC),))
-    found = split_late(rows, "ts", 0)
+    found = split_late(rows, TimeColumn("ts"), 0)
     assert (found.times.tolist(), found.newest_us) == ([1_000_000], 1_000_000)
     assert found.late is not None and found.late.num_rows == 1
 
 
 def test_a_slice_is_split_as_its_own_rows() -> None:
     rows = pa.record_batch({"ts": pa.array([1, 2, None, 8, 3], pa.int64())}).slice(1, 3)
-    found = split_late(rows, "ts", 5)
+    found = split_late(rows, TimeColumn("ts"), 5)
     assert found.rows.column("ts").to_pylist() == [8]
     assert found.late is not None and found.late.column("ts").to_pylist() == [2, None]
 
@@ -164,7 +165,7 @@ SCHEMA = "k STRING, v BIGINT, ts BIGINT"
 )
 def test_prepare(condition: str, rows: list[tuple[Any, ...]], kept: set[int]) -> None:
     leaf = leaf_of(SCHEMA, condition)
-    found = prepare(split_late(batch(SCHEMA, *rows), "ts", None), leaf)
+    found = prepare(split_late(batch(SCHEMA, *rows), TimeColumn("ts"), None), leaf)
     assert found.schema == leaf.state.schema
     assert set(found.column("A.v").to_pylist()) == kept
     assert found.column("#h").to_pylist() == sorted(found.column("#h").to_pylist())
@@ -179,8 +180,8 @@ def test_rows_are_hashed_by_the_type_of_the_key_class() -> None:
     }
     query = bind("SELECT A.k FROM A, B WHERE A.k = B.k", streams)
     a, b = lay_out(query, choose_tree(query, "mjoin")).leaves
-    left = prepare(split_late(batch("k INT, ts BIGINT", (7, 0)), "ts", None), a)
-    right = prepare(split_late(batch("k DECIMAL(12, 2), ts BIGINT", (Decimal("7.00"), 0)), "ts", None), b)
+    left = prepare(split_late(batch("k INT, ts BIGINT", (7, 0)), TimeColumn("ts"), None), a)
+    right = prepare(split_late(batch("k DECIMAL(12, 2), ts BIGINT", (Decimal("7.00"), 0)), TimeColumn("ts"), None), b)
     assert left.column("#h").to_pylist() == right.column("#h").to_pylist()
 
 

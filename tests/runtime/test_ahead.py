@@ -158,6 +158,6 @@ def test_off_is_no_limit() -> None:
 
 def test_who_hears_no_events_reads_it_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "watersmeet"):
-        wm.sql(TEXT, A=[rows(1, YEAR), rows(2, YEAR)], B=[rows(2)], max_ahead="1 hour").run()
+        wm.sql(TEXT, A=[rows(1, YEAR), rows(2, YEAR)], B=[rows(2)], max_ahead="1 hour", time_unit="us").run()
     (record,) = caplog.records
     assert record.getMessage().startswith('1 row is ahead in stream "A", up to 1971-01-01 00:00:00')

@@ -187,3 +187,23 @@ def test_bytes_that_are_no_text_end_the_run(spark: Any) -> None:
 
     with pytest.raises(SPARK_ERRORS, match="INVALID_UTF8_STRING"):
         declared(spark, "x'ff61'", "STRING").collect()
+
+
+@pytest.mark.parametrize(("unit", "per_second"), [("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)])
+def test_integer_event_times_mean_the_same_in_every_unit(
+    spark: Any, tmp_path: Path, unit: str, per_second: int
+) -> None:
+    """A row that is ahead of the other stream is found by the same times, too."""
+    start, streams = 1_700_000_000, {}
+    for name, seconds in {"A": (0, 5, 30), "B": (9, 15, 40, 4_000)}.items():
+        values = ", ".join(f"(1, {(start + at) * per_second}L)" for at in seconds)
+        streams[name] = streaming(spark, spark.sql(f"SELECT * FROM VALUES {values} AS v(k, ts)"), tmp_path / name)
+    text = "SELECT A.ts FROM A [RANGE 10 SECONDS], B [RANGE 10 SECONDS] WHERE A.k = B.k"
+    events: list[Any] = []
+    query = wm.sql(text, **streams, time_unit=unit, max_ahead="10 minutes")
+    run = query.writeStream.option("checkpointLocation", str(tmp_path / "ck")).option("path", str(tmp_path / "out"))
+    run.report(events.append).trigger(availableNow=True).start().awaitTermination()
+    found = pq.read_table(tmp_path / "out").column("ts").to_pylist()
+    assert sorted(found) == [(start + at) * per_second for at in (0, 5)]
+    assert events[-1]["rows_ahead"] == 1
+    assert not [event for event in events if event["event"] == "note" and "time_unit" in event["text"]]

@@ -1,6 +1,6 @@
 """`watersmeet generate`: synthetic and Nexmark streams, written as folders of files.
 
-Each stream becomes a folder of numbered files under `--out`. What was written goes to stdout, with the schema to paste
+Each stream becomes a folder of numbered files under `--out`. What was written goes to stdout, with the lines to paste
 into a job file; progress goes to stderr, and only to a terminal. The same arguments write the same rows.
 """
 
@@ -373,3 +373,4 @@ def _print_summary(name: str, rows: int, files: int, file_format: str, folder: P
     out = sys.stdout
     out.write(f"{name}: {rows:,} rows in {files} {file_format} file{'s' if files != 1 else ''} under {folder}\n")
     out.write(f'  schema = "{schema_text(schema)}"\n')
+    out.write('  time_unit = "us"\n')

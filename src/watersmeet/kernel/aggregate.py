@@ -40,6 +40,7 @@ from watersmeet.model.aggregates import (
     OLDEST,
     SUM,
     Aggregate,
+    GroupBy,
     Panes,
     Partial,
     Partials,
@@ -47,6 +48,7 @@ from watersmeet.model.aggregates import (
     end_column,
     partials_of,
 )
+from watersmeet.model.time_units import microseconds_in
 from watersmeet.model.weights import Weighing
 from watersmeet.plan.physical import HASH_FIELD
 
@@ -297,6 +299,16 @@ def _flagged(rows: pa.RecordBatch, is_new: int) -> pa.RecordBatch:
     return rows.append_column(_NEW, pa.array(flags)).append_column(_OLD, pa.array(1 - flags))
 
 
+def _boundary(ends: pa.Array, group_by: GroupBy) -> pa.Array:
+    """Boundaries in the type and the unit of event times. A slide is a whole number of units; years are in reach."""
+    size = microseconds_in(group_by.time_unit)
+    if size < 1:
+        ends = pc.multiply_checked(ends, size.denominator)
+    elif size > 1:
+        ends = pc.divide(ends, int(size))
+    return ends.view(group_by.time_type)
+
+
 def finished(rows: pa.RecordBatch, partials: Partials) -> pa.RecordBatch:
     """Grouped rows: the columns of the group, the value of each aggregate, and the boundary."""
     group_by = partials.group_by
@@ -306,7 +318,7 @@ def finished(rows: pa.RecordBatch, partials: Partials) -> pa.RecordBatch:
         kept = [rows.column(fields[part]) for part in partials_of(aggregate)]
         columns[aggregate_column(place, aggregate).field_name] = _value(aggregate, kept)
     if partials.panes is not None:
-        columns[end_column(group_by.time_type).field_name] = rows.column(_END).view(group_by.time_type)
+        columns[end_column(group_by.time_type).field_name] = _boundary(rows.column(_END), group_by)
     return pa.RecordBatch.from_pydict(columns)
 
 

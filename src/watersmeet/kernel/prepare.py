@@ -22,7 +22,8 @@ from watersmeet.errors import UserError
 from watersmeet.kernel.aggregate import partial_rows
 from watersmeet.kernel.copying import copies_in_reach
 from watersmeet.kernel.evaluate import evaluate, satisfied
-from watersmeet.kernel.hashing import UInt64Array, hash_keys, integers
+from watersmeet.kernel.event_times import event_times
+from watersmeet.kernel.hashing import UInt64Array, hash_keys
 from watersmeet.kernel.look_ahead import HashFilter
 from watersmeet.kernel.rows import Int64Array, int_column, sort_by_hash, take
 from watersmeet.kernel.tally import FilterTally
@@ -33,6 +34,7 @@ from watersmeet.model.coverage import copy_places
 from watersmeet.model.expressions import Expr
 from watersmeet.model.keys import BySlice, ByTimeSlot, Key
 from watersmeet.model.slices import SliceReach, place_times
+from watersmeet.model.time_units import TimeColumn
 from watersmeet.plan.physical import HASH_FIELD, Fields, LeafPort, is_time_field, time_field
 
 
@@ -53,10 +55,12 @@ class SplitRows:
         return int(self.times.min()) if len(self.times) else None
 
 
-def split_late(batch: pa.RecordBatch, time: str, watermark_us: int | None, limit_us: int | None = None) -> SplitRows:
+def split_late(
+    batch: pa.RecordBatch, time: TimeColumn, watermark_us: int | None, limit_us: int | None = None
+) -> SplitRows:
     """Split `batch` into rows that may join, rows that came too late, and rows that are later than `limit_us`."""
-    column = batch.column(time)
-    times = integers(column)
+    column = batch.column(time.name)
+    times = event_times(column, time)
     known = None if column.null_count == 0 else pc.is_valid(column).to_numpy(zero_copy_only=False)
     seen = times if known is None else times[known]
     oldest, newest = (int(seen.min()), int(seen.max())) if len(seen) else (None, None)

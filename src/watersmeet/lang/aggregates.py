@@ -43,6 +43,7 @@ from watersmeet.model.expressions import Column, Expr
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.sql_names import sql_type
 from watersmeet.model.streams import Range
+from watersmeet.model.time_units import microseconds_in, unit_name
 from watersmeet.plan.query import OutputColumn
 
 _FUNCTIONS: dict[type[exp.Expr], str] = {exp.Count: COUNT, exp.Sum: SUM, exp.Min: MIN, exp.Max: MAX, exp.Avg: AVG}
@@ -96,6 +97,7 @@ class Grouping:
 
     windowed: bool
     time_type: pa.DataType
+    time_unit: str
     groups: list[Expr] = field(default_factory=list)
     aggregates: list[Aggregate] = field(default_factory=list)
 
@@ -235,7 +237,7 @@ def grouped_binder(select: exp.Select, rows: ScalarBinder) -> GroupedBinder | Di
     source, inputs = rows.source, rows.scope.inputs
     timed = inputs[0].stream
     windowed = any(isinstance(entry.window, Range) for entry in inputs)
-    grouping = Grouping(windowed, timed.schema.field(timed.time).type)
+    grouping = Grouping(windowed, timed.schema.field(timed.time).type, timed.time_column.unit)
     if (distinct := select.args.get("distinct")) is not None:
         _check_distinct(select, distinct, source)
         return DistinctBinder(rows.scope, rows.functions, grouping)
@@ -263,8 +265,15 @@ def bind_groups(
             )
         outputs = (*outputs, OutputColumn(WINDOW_END, end))
     micros = None if slide is None else microseconds(slide)
+    if micros is not None and (micros / microseconds_in(grouping.time_unit)).denominator != 1:
+        binder.source.refuse(
+            f"the slide is no whole number of {unit_name(grouping.time_unit)}",
+            binder.source.find((TokenType.SELECT,)),
+            detail=f"It is {slide}, and {WINDOW_END} is in {unit_name(grouping.time_unit)}, as the event times are.",
+            hint="Use a longer slide, or event times of a finer unit.",
+        )
     groups, aggregates = tuple(grouping.groups), tuple(grouping.aggregates)
-    return GroupBy(groups, aggregates, condition, micros, grouping.time_type), outputs
+    return GroupBy(groups, aggregates, condition, micros, grouping.time_type, grouping.time_unit), outputs
 
 
 def refuse_slides(inputs: Sequence[ScopeInput], source: Source) -> None:

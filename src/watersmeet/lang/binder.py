@@ -110,7 +110,7 @@ def bind(
         outputs = tuple(replace(column, expr=hoisting.hoist(column.expr)) for column in outputs)
     else:
         group_by = group_by.reading(hoisting.hoist)
-    times = {entry.alias: entry.stream.time for entry in entries}
+    times = {entry.alias: entry.stream.time_column for entry in entries}
     windows = tuple(find_pair_windows(conjuncts.predicates, conjuncts.keys, times))
     at = grouped_at(select, source) if grouped else None
     query = Query(text, inputs, conjuncts.keys, predicates, outputs, hoisting.prepared, group_by, windows, at)

@@ -14,6 +14,7 @@ Event times count in whole microseconds, so that less than x is at most x - 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,25 +29,26 @@ from watersmeet.lang.conjuncts import split_conjuncts
 from watersmeet.lang.scalars import ScalarBinder
 from watersmeet.model.expressions import Call, Cast, Column, Expr, PythonCall, children, describe
 from watersmeet.model.pair_windows import PairWindow
+from watersmeet.model.time_units import TimeColumn, microseconds_in
 from watersmeet.plan.pair_windows import bound_text
 from watersmeet.plan.query import KeyClass, Query, QueryWindow
 
 _MIRRORED = {"greater": "less", "greater_equal": "less_equal"}  # with both sides exchanged
-Times = Mapping[str, str]  # the event-time column of each input
+Times = Mapping[str, TimeColumn]  # of each input
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """Event times, each so many times, and microseconds."""
+    """Event times, each so many times, and a number of the unit that they count in."""
 
     times: Mapping[str, int]
-    micros: int
+    units: int
 
     def plus(self, other: _Sum, factor: int) -> _Sum:
         counts = {alias: self.times.get(alias, 0) for alias in (*self.times, *other.times)}
         for alias, count in other.times.items():
             counts[alias] += factor * count
-        return _Sum({a: n for a, n in counts.items() if n}, self.micros + factor * other.micros)
+        return _Sum({a: n for a, n in counts.items() if n}, self.units + factor * other.units)
 
 
 def find_pair_windows(predicates: Sequence[Expr], keys: Sequence[KeyClass], times: Times) -> Iterator[QueryWindow]:
@@ -95,7 +97,7 @@ def _bounds(expr: Expr, times: Times) -> Iterator[PairWindow]:
             found, most = _sum_of(inner, times), _sum_of(right, times)
             if found is not None and most is not None and not most.times:
                 for sign in (1, -1):
-                    yield from _bound(zero.plus(found, sign).plus(most, -1), less)
+                    yield from _bound(zero.plus(found, sign).plus(most, -1), less, times)
         else:
             yield from _at_most(left, right, less, times)
     elif function == "equal":
@@ -106,22 +108,28 @@ def _at_most(left: Expr, right: Expr, less: int, times: Times) -> Iterator[PairW
     """left <= right, or left < right with `less` = 1."""
     first, second = _sum_of(left, times), _sum_of(right, times)
     if first is not None and second is not None:
-        yield from _bound(first.plus(second, -1), less)
+        yield from _bound(first.plus(second, -1), less, times)
 
 
-def _bound(total: _Sum, less: int) -> Iterator[PairWindow]:
-    """What follows from total <= 0, or total < 0 with `less` = 1."""
+def _bound(total: _Sum, less: int, times: Times) -> Iterator[PairWindow]:
+    """What follows from total <= 0, or total < 0 with `less` = 1.
+
+    Event times in nanoseconds are kept in microseconds, rounded down: the bound is the next larger one.
+    """
+    units = {times[alias].unit for alias in total.times}
+    if len(units) != 1:
+        return
     later = [alias for alias, count in total.times.items() if count == 1]
     earlier = [alias for alias, count in total.times.items() if count == -1]
     if len(total.times) == 2 and len(later) == len(earlier) == 1:
-        yield PairWindow(earlier[0], later[0], -total.micros - less)
+        yield PairWindow(earlier[0], later[0], math.ceil((-total.units - less) * microseconds_in(units.pop())))
 
 
 def _sum_of(expr: Expr, times: Times) -> _Sum | None:
-    """An expression as event times and microseconds; None if it is anything else."""
+    """An expression as event times and units of theirs; None if it is anything else."""
     match expr:
         case Column():
-            return _Sum({expr.alias: 1}, 0) if times.get(expr.alias) == expr.name else None
+            return _Sum({expr.alias: 1}, 0) if times[expr.alias].name == expr.name else None
         case Cast():
             return _sum_of(expr.arg, times) if _keeps_time(expr.arg.type, expr.type) else None
         case Call(function="add" | "subtract", args=(left, right)):

@@ -18,6 +18,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from watersmeet.model.expressions import Column, Expr, describe
+from watersmeet.model.time_units import MICROSECONDS
 
 GROUPED = "#g"
 WINDOW_END = "window_end"
@@ -81,6 +82,7 @@ class GroupBy:
     having: Expr | None
     slide_us: int | None
     time_type: pa.DataType  # of the boundary
+    time_unit: str = MICROSECONDS  # of the boundary, if it is an integer
 
     @property
     def is_one_total(self) -> bool:

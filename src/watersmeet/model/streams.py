@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from watersmeet.errors import JobError, did_you_mean
 from watersmeet.model.quantities import parse_duration
+from watersmeet.model.time_units import MICROSECONDS, TIME_UNITS, TimeColumn
 
 CLOCK, STREAMS = "clock", "streams"
 AHEAD_OF = (CLOCK, STREAMS)
@@ -19,8 +20,8 @@ OFF = "off"
 class Stream:
     """A stream: rows of `schema`, with event time in column `time`, and rows at most `lateness` out of order.
 
-    The event time is a timestamp, or an integer in microseconds. A row older than the largest time seen in earlier
-    batches minus `lateness` is late: counted, and never joined.
+    The event time is a timestamp, or an integer in `time_unit` since 1970 (None: microseconds). A row older than the
+    largest time seen in earlier batches minus `lateness` is late: counted, and never joined.
 
     A row is ahead, counted and never joined either, if it is later than `max_ahead` allows (None: anything goes): more
     than that after what the clock says, or, where that is not what it is compared with (`ahead_of`), beyond a gap of
@@ -33,6 +34,7 @@ class Stream:
     lateness: timedelta = timedelta(0)
     max_ahead: timedelta | None = None
     ahead_of: str | None = None  # None: the clock if times are dates; an integer may count from anywhere
+    time_unit: str | None = None
 
     def __post_init__(self) -> None:
         if self.time not in self.schema.names:
@@ -45,8 +47,10 @@ class Stream:
         if not (pa.types.is_timestamp(kind) or pa.types.is_int64(kind)):
             raise JobError(
                 f'event-time column "{self.time}" of stream "{self.name}" has type {kind}',
-                detail="Event time is a TIMESTAMP, or a BIGINT in microseconds.",
+                detail="Event time is a TIMESTAMP, or a BIGINT.",
             )
+        if self.time_unit is not None:
+            self._check_unit(self.time_unit)
         if self.lateness < timedelta(0):
             raise JobError(f'lateness of stream "{self.name}" is negative', detail=f"It is {self.lateness}.")
         if self.max_ahead is not None and self.max_ahead <= timedelta(0):
@@ -62,12 +66,40 @@ class Stream:
                 hint=did_you_mean(self.ahead_of, AHEAD_OF),
             )
 
+    def _check_unit(self, unit: str) -> None:
+        if unit not in TIME_UNITS:
+            raise JobError(
+                f'unknown time_unit "{unit}" of stream "{self.name}"',
+                detail=f"It is one of {', '.join(TIME_UNITS)}.",
+                hint=did_you_mean(unit, TIME_UNITS),
+            )
+        if not self.counts_time:
+            raise JobError(
+                f'time_unit of stream "{self.name}" does not apply',
+                detail=f'Its event-time column "{self.time}" is a TIMESTAMP, which has its unit.',
+                hint="Leave time_unit out for this stream.",
+            )
+
+    @property
+    def counts_time(self) -> bool:
+        """Whether the event time is an integer."""
+        return not pa.types.is_timestamp(self.schema.field(self.time).type)
+
+    @property
+    def time_column(self) -> TimeColumn:
+        return TimeColumn(self.time, self.time_unit or MICROSECONDS)
+
+    @property
+    def unit_is_assumed(self) -> bool:
+        """Whether nobody has said what an integer event time counts."""
+        return self.counts_time and self.time_unit is None
+
     @property
     def compared_with(self) -> str:
         """What `max_ahead` is measured from: one of `AHEAD_OF`."""
         if self.ahead_of is not None:
             return self.ahead_of
-        return CLOCK if pa.types.is_timestamp(self.schema.field(self.time).type) else STREAMS
+        return STREAMS if self.counts_time else CLOCK
 
 
 def parse_max_ahead(value: str | timedelta | None, stream: str) -> timedelta | None:

@@ -78,7 +78,8 @@ def _(step: Announce, session: Session[Any]) -> Taken:
         slots_of(batch.tasks, batch.context.placement.slots),
     )
     session.report(event.to_json(now_us))
-    for note in session.ahead.of_batch(session.plan.query, merge_stream_reports(batch.streams)):
+    query, seen = session.plan.query, merge_stream_reports(batch.streams)
+    for note in (*session.ahead.of_batch(query, seen), *session.odd_times.of_batch(query, seen)):
         warn(note, session.report)
     session.tidy()
     session.last_work = session.clock.now()

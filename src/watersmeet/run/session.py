@@ -23,6 +23,7 @@ from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.events import Report
 from watersmeet.runtime.gate import Gate
 from watersmeet.runtime.make_spec import MakeSpec
+from watersmeet.runtime.odd_times import OddTimeNotes
 from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport
 from watersmeet.runtime.rhythm import Rhythm
 from watersmeet.runtime.seeding import Seeding
@@ -82,6 +83,7 @@ class Session(Generic[SourceT]):
         self.gate = Gate(checkpoint.segments)
         self.rhythm = Rhythm()
         self.ahead = AheadNotes()
+        self.odd_times = OddTimeNotes()
         self.changing = Changing(plan.query, checkpoint.manifest)
         self.last_work = clock.now()
         self._decided: list[Mapping[str, Any]] = []  # since the last event

@@ -25,10 +25,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from watersmeet.kernel.hashing import integers
+from watersmeet.kernel.event_times import event_times
 from watersmeet.model.quantities import microseconds, time_text
 from watersmeet.model.streams import CLOCK, Stream
 from watersmeet.model.stretches import Stretch, find_stretches, reach_us, unite_stretches
+from watersmeet.model.time_units import TimeColumn
 from watersmeet.plan.query import Query
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.reports import StreamReport
@@ -39,14 +40,15 @@ from watersmeet.state.manifest import Manifest
 class TimesToFind:
     """What is to be found out about a batch: the stretches of its times, as far as they are not ahead of the clock."""
 
-    times: Mapping[str, str]  # the event-time column of each stream
+    times: Mapping[str, TimeColumn]  # of each stream
     gap_us: int
     limits_us: Mapping[str, int]  # by stream, where it is the clock that limits it
 
 
 def stretches_of(rows: pa.RecordBatch, stream: str, look: TimesToFind) -> list[Stretch]:
     """The stretches of some rows of a stream."""
-    times = integers(pc.drop_null(rows.column(look.times[stream])))
+    column = look.times[stream]
+    times = event_times(pc.drop_null(rows.column(column.name)), column)
     limit = look.limits_us.get(stream)
     return find_stretches(times if limit is None else times[times <= limit], look.gap_us)
 
@@ -65,7 +67,7 @@ def take_limits(
     if not others:
         return limits
     gap = min(others.values())
-    look = TimesToFind({name: stream.time for name, stream in streams.items()}, gap, limits)
+    look = TimesToFind({name: stream.time_column for name, stream in streams.items()}, gap, limits)
     stretches = unite_stretches(find(look), gap)
     come_to = [time for progress in manifest.streams.values() if (time := progress.newest_read_us) is not None]
     for name, ahead in others.items():

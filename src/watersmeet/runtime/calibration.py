@@ -31,6 +31,7 @@ from watersmeet.model.placement import Placement
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import Routing
 from watersmeet.model.streams import Stream
+from watersmeet.model.time_units import TimeColumn
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.physical import Node, PhysicalPlan
@@ -139,7 +140,7 @@ def _arrived(plan: PhysicalPlan, alias: str, keys: Int64Array, values: Int64Arra
     """Rows as they arrive at the port of an input, hashed and sorted."""
     batch = pa.RecordBatch.from_arrays(list(map(pa.array, (keys, values, times))), schema=_SCHEMA)
     leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
-    return prepare(split_late(batch, "ts", None), leaf)
+    return prepare(split_late(batch, TimeColumn("ts"), None), leaf)
 
 
 def _send_seconds(plan: PhysicalPlan) -> float:

@@ -19,6 +19,7 @@ from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, Groups, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import PredicateCounts
+from watersmeet.model.time_units import TimeColumn
 from watersmeet.plan.count_windows import counted_streams
 from watersmeet.plan.physical import LeafPort, Node, PhysicalPlan, Stage, State
 from watersmeet.plan.query import Query
@@ -60,7 +61,7 @@ class SourceContext:
 
     placement: Placement
     watermarks_us: Watermarks
-    times: Mapping[str, str]  # the event-time column of each stream
+    times: Mapping[str, TimeColumn]  # of each stream
     columns: Mapping[str, tuple[str, ...]]  # of each stream, those that the query reads
     leaves: tuple[LeafPort, ...]
     port_stage: tuple[int, ...]
@@ -232,7 +233,7 @@ class BatchContext:
         return SourceContext(
             self.placement,
             late_before_us(self.plan, self.manifest),
-            {entry.stream.name: entry.stream.time for entry in inputs},
+            {entry.stream.name: entry.stream.time_column for entry in inputs},
             {entry.stream.name: entry.columns for entry in inputs},
             self.plan.leaves,
             self.plan.port_stage,

@@ -33,7 +33,7 @@ def split_stream(
     time = context.times[stream]
     split = split_late(rows, time, context.watermarks_us[stream], context.limits_us.get(stream))
     late_files: dict[str, FileSum] = {}
-    if late is not None and (apart := _with_reasons(split, time)):
+    if late is not None and (apart := _with_reasons(split, time.name)):
         late_files = write_late(late, apart, stream, context.stamp)
     split = replace(split, rows=split.rows.select(context.columns[stream]))
     return split, StreamReport(

@@ -84,7 +84,7 @@ def compare_seconds(query: Query, left: pa.RecordBatch, right: pa.RecordBatch) -
 def _arrived(plan: PhysicalPlan, alias: str, rows: pa.RecordBatch) -> pa.RecordBatch:
     """Rows as they arrive at the port of an input."""
     leaf = next(leaf for leaf in plan.leaves if leaf.alias == alias)
-    return prepare(split_late(rows, plan.query.input(alias).stream.time, None), leaf)
+    return prepare(split_late(rows, plan.query.input(alias).stream.time_column, None), leaf)
 
 
 def _typical(work: Callable[[], object]) -> float:

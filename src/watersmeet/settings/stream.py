@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from watersmeet.model.time_units import TIME_UNITS
 from watersmeet.settings.declaration import Surface, setting
-from watersmeet.settings.kinds import Duration, Flag, Folder, RowLimit, SizeLimit, Table, Text
+from watersmeet.settings.kinds import Duration, Flag, Folder, OneOf, RowLimit, SizeLimit, Table, Text
 
 _DATA = {
     Surface.SPARK: "A stream is a streaming DataFrame, which is given to wm.sql.",
@@ -48,7 +49,15 @@ class StreamSection:
         required=True,
         elsewhere=_DATA,
     )
-    time: str = setting(Text(), "ts", "The event-time column: a TIMESTAMP, or a BIGINT in microseconds.")
+    time: str = setting(Text(), "ts", "The event-time column: a TIMESTAMP, or a BIGINT in `time_unit`.")
+    time_unit: str | None = setting(
+        OneOf(TIME_UNITS),
+        None,
+        "What a BIGINT event time counts, since 1970: `s`, `ms`, `us` or `ns`.",
+        more="If it is not set and times are before 1980 or after 2099, the run says so once. See "
+        "[below](#event-times-that-are-integers).",
+        unset='`"us"`',
+    )
     lateness: timedelta = setting(
         Duration(),
         timedelta(0),

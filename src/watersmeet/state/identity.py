@@ -1,7 +1,7 @@
 """What a checkpoint belongs to: the query, and the streams that it reads. The state of one never serves another.
 
 The identity covers the text of the query, the names of its results, and of each stream the columns that it reads, their
-types, its event time and its lateness. Where columns stand, and what there is beside them, is no part of it.
+types, its event time with its unit, and its lateness. Where columns stand, and what there is beside them, is no part of it.
 
 What functions of the user's prepare of rows is kept with them, and is part of it, by the names of the functions: they
 have nothing else to be known by. A function that gives something else under its old name is not seen.
@@ -16,6 +16,7 @@ from watersmeet.errors import CheckpointError
 from watersmeet.lang.identity import normal_text
 from watersmeet.lang.registered import described
 from watersmeet.model.sql_names import sql_type
+from watersmeet.model.time_units import unit_name
 from watersmeet.plan.query import Query
 from watersmeet.state.query_identity import QueryIdentity, StreamIdentity
 
@@ -73,6 +74,9 @@ def stream_differences(kept: QueryIdentity, asked: QueryIdentity, lateness: bool
             found.append(f'Column "{column}" of stream "{name}" was {one}, and this run has {other}.')
         if was.time != now.time:
             found.append(f'The event-time column of stream "{name}" was {was.time}, and this run has {now.time}.')
+        if was.time_unit != now.time_unit:
+            before, after = unit_name(was.time_unit), unit_name(now.time_unit)
+            found.append(f'Event times of stream "{name}" were in {before}, and this run has {after}.')
         if lateness and was.lateness_us != now.lateness_us:
             found.append(
                 f'The lateness of stream "{name}" was {was.lateness_us} us, and this run has {now.lateness_us} us.'

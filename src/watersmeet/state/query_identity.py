@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.streams import Stream
+from watersmeet.model.time_units import MICROSECONDS
 from watersmeet.model.type_json import type_from_json, type_to_json
 
 
@@ -25,11 +26,12 @@ class StreamIdentity:
     columns: tuple[tuple[str, pa.DataType], ...]
     time: str
     lateness_us: int
+    time_unit: str = MICROSECONDS
 
     @classmethod
     def of(cls, stream: Stream, read: tuple[str, ...]) -> StreamIdentity:
         columns = tuple((name, stream.schema.field(name).type) for name in read)
-        return cls(columns, stream.time, microseconds(stream.lateness))
+        return cls(columns, stream.time, microseconds(stream.lateness), stream.time_column.unit)
 
     @property
     def types(self) -> dict[str, pa.DataType]:
@@ -42,16 +44,19 @@ class StreamIdentity:
 
     def stream(self, name: str) -> Stream:
         """The stream of this name, with the columns that are read alone."""
-        return Stream(name, pa.schema(self.columns), self.time, timedelta(microseconds=self.lateness_us))
+        lateness = timedelta(microseconds=self.lateness_us)
+        unit = self.time_unit if self.counts else None
+        return Stream(name, pa.schema(self.columns), self.time, lateness, time_unit=unit)
 
     def to_json(self) -> dict[str, Any]:
         columns = [{"name": name, "type": type_to_json(kind)} for name, kind in self.columns]
-        return {"columns": columns, "time": self.time, "lateness_us": self.lateness_us}
+        unit = {} if self.time_unit == MICROSECONDS else {"time_unit": self.time_unit}
+        return {"columns": columns, "time": self.time, **unit, "lateness_us": self.lateness_us}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StreamIdentity:
         columns = tuple((entry["name"], type_from_json(entry["type"])) for entry in data["columns"])
-        return cls(columns, data["time"], data["lateness_us"])
+        return cls(columns, data["time"], data["lateness_us"], data.get("time_unit", MICROSECONDS))
 
 
 @dataclass(frozen=True)

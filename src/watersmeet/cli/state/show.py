@@ -19,6 +19,7 @@ from watersmeet.model.ids import LIVE, Partitioning
 from watersmeet.model.quantities import duration_text, time_text
 from watersmeet.model.routing import GroupRange, count_groups, groups_text
 from watersmeet.model.segments import Segment
+from watersmeet.model.time_units import MICROSECONDS, unit_name
 from watersmeet.state.manifest import Manifest, StreamProgress
 from watersmeet.state.query_identity import StreamIdentity
 
@@ -137,7 +138,8 @@ def _stream_cells(manifest: Manifest, name: str, progress: StreamProgress) -> tu
 def _declared_text(stream: StreamIdentity) -> str:
     columns = ", ".join(f"{name} {kind}" for name, kind in stream.columns)
     lateness = f"lateness {duration_text(stream.lateness_us)}" if stream.lateness_us else "no lateness"
-    return f"{columns}; time {stream.time}; {lateness}"
+    unit = "" if stream.time_unit == MICROSECONDS else f" in {unit_name(stream.time_unit)}"
+    return f"{columns}; time {stream.time}{unit}; {lateness}"
 
 
 def _state_rows(manifest: Manifest) -> list[tuple[str, ...]]:

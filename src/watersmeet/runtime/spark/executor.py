@@ -94,7 +94,7 @@ class SparkExecutor:
         return [read_report(bytes(row.data)) for row in rows]
 
     def find_stretches(self, look: TimesToFind, source: DataFrame) -> list[Stretch]:
-        layout = self._layout.narrow(look.times)
+        layout = self._layout.narrow({name: column.name for name, column in look.times.items()})
         found = source.select(*layout.fields).mapInArrow(FindStretches(look, layout), STRETCH_SCHEMA)
         with _settings(source.sparkSession, JOB_SETTINGS):
             return [Stretch(*row) for row in found.collect()]
