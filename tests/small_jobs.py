@@ -81,6 +81,7 @@ class SmallJob:
                 f'format = "{self.format}"',
                 f'path = "{self.home}/in/{stream}"',
                 'schema = "k BIGINT, v BIGINT, ts BIGINT"',
+                'time_unit = "us"',
                 "options = { maxFilesPerTrigger = 1 }",
             ]
         lines += ["[sink]", f'path = "{self.out}"', "[run]", f'runtime = "{self.runtime}"']

@@ -23,7 +23,7 @@ from watersmeet.state.segment_table import SegmentTable
 SECOND = 1_000_000
 GROUPS = 8
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
-STREAMS = {name: Stream(name, SCHEMA, "ts", timedelta(0)) for name in "ABC"}
+STREAMS = {name: Stream(name, SCHEMA, "ts", timedelta(0), time_unit="us") for name in "ABC"}
 CHAIN = """
 SELECT A.v AS a, B.v AS b, C.k AS c
 FROM A [RANGE 10 SECONDS], B [RANGE 20 SECONDS], C [RANGE 5 SECONDS]

@@ -37,7 +37,9 @@ class SmallRun:
         window: str | Mapping[str, str] = "",
         lateness: int = 0,
     ) -> None:
-        self.streams = {name: Stream(name, SCHEMA, "ts", timedelta(seconds=lateness)) for name in streams}
+        self.streams = {
+            name: Stream(name, SCHEMA, "ts", timedelta(seconds=lateness), time_unit="us") for name in streams
+        }
         columns = ", ".join(f"{name}.v AS {name.lower()}" for name in streams)
         windows = dict.fromkeys(streams, window) if isinstance(window, str) else window
         froms = ", ".join(f"{name}{windows.get(name, '')}" for name in streams)

@@ -14,6 +14,7 @@ from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, Generation, SegmentId
 from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
+from watersmeet.model.time_units import TimeColumn
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.runtime.context import BatchContext, watermarks_us
 from watersmeet.state.applying import apply_all
@@ -85,7 +86,7 @@ def test_a_context_travels() -> None:
 def test_sources_are_told_how_far_streams_have_come() -> None:
     found = context().for_sources()
     assert found.watermarks_us == dict.fromkeys("ABC", 7 * SECOND)
-    assert found.times == dict.fromkeys("ABC", "ts")
+    assert found.times == dict.fromkeys("ABC", TimeColumn("ts"))
     assert [leaf.alias for leaf in found.leaves] == ["A", "B", "C"]
     assert watermarks_us(PLAN, manifest_of(PLAN)) == {"A": None, "B": None, "C": None}
 

@@ -48,7 +48,7 @@ def rows_of(second: int, group: int) -> dict[str, list[int]]:
 
 class SlottedRun:
     def __init__(self, scope: str, plan: str = LEFT) -> None:
-        self.streams = {name: Stream(name, SCHEMA, "ts", timedelta(0)) for name in "ABC"}
+        self.streams = {name: Stream(name, SCHEMA, "ts", timedelta(0), time_unit="us") for name in "ABC"}
         froms = ", ".join(f"{name} [RANGE 2 SECONDS]" for name in "ABC")
         text = f"SELECT A.v AS a, B.v AS b, C.v AS c FROM {froms} WHERE A.k = B.k AND B.k = C.k"
         self.query = bind(text, self.streams)

@@ -58,7 +58,7 @@ class ShapedRun:
     """A run in memory over two groups, that rows are given to by hand."""
 
     def __init__(self, where: str = ONE_KEY, plan: str = LEFT, window: str = "", streams: str = "ABC") -> None:
-        self.streams = {name: Stream(name, SCHEMA, "ts", timedelta(0)) for name in streams}
+        self.streams = {name: Stream(name, SCHEMA, "ts", timedelta(0), time_unit="us") for name in streams}
         froms = ", ".join(f"{name}{window}" for name in streams)
         columns = ", ".join(f"{name}.v AS {name.lower()}" for name in streams)
         self.query = bind(f"SELECT {columns} FROM {froms} WHERE {where}", self.streams)

@@ -1,7 +1,8 @@
 """What a checkpoint belongs to: the query, and the streams that it reads. The state of one never serves another.
 
 The identity covers the text of the query, the names of its results, and of each stream the columns that it reads, their
-types, its event time with its unit, and its lateness. Where columns stand, and what there is beside them, is no part of it.
+types, its event time with its unit, and its lateness. Where columns stand, and what there is beside them, is no part
+of it.
 
 What functions of the user's prepare of rows is kept with them, and is part of it, by the names of the functions: they
 have nothing else to be known by. A function that gives something else under its old name is not seen.
