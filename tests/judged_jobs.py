@@ -206,7 +206,7 @@ class JudgedJob:
                 code = self._run_apart(self.command(*settings), fault, stdout, stderr, timeout)
         else:
             code = self.fork(self.command(*settings)[3:], fault, out, err, timeout)
-        return Finished(code, [json.loads(line) for line in out.read_text().splitlines()], err.read_text())
+        return Finished.of(code, out.read_text(), err.read_text())
 
     def _run_apart(self, command: list[str], fault: str | None, out: IO[str], err: IO[str], timeout: float) -> int:
         environment = self.environment(fault)
@@ -226,7 +226,7 @@ class JudgedJob:
     def run_here(self, *settings: str) -> Finished:
         """Run the job in this process, which takes no time to start."""
         code, out, err = self.call(*self.command(*settings)[3:])
-        return Finished(code, [json.loads(line) for line in out.splitlines()], err)
+        return Finished.of(code, out, err)
 
     def call(self, *arguments: str) -> tuple[int, str, str]:
         """A command in this process: exit code, stdout and stderr."""
@@ -275,11 +275,19 @@ class JudgedJob:
 
 @dataclass(frozen=True)
 class Finished:
-    """How a process ended, the events that it printed, and what it said on stderr."""
+    """How a process ended, what it said at its start, the events that it printed then, and what it said on stderr."""
 
     code: int
+    start: dict[str, Any] | None = field(repr=False)  # None where it was refused
     events: list[dict[str, Any]] = field(repr=False)
     stderr: str
+
+    @classmethod
+    def of(cls, code: int, out: str, err: str) -> Finished:
+        told = [json.loads(line) for line in out.splitlines()]
+        start = told.pop(0) if told else None
+        assert start is None or start["event"] == "start", "it is the first event"
+        return cls(code, start, told, err)
 
 
 def difference(found: Result, expected: Result) -> str:

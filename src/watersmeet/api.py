@@ -41,6 +41,7 @@ from watersmeet.settings.arguments import read_arguments, takes_settings
 from watersmeet.settings.every import Sections
 from watersmeet.settings.run import LOCAL, RunSection, run_settings
 from watersmeet.settings.words import AUTO
+from watersmeet.start.promises import Promises
 from watersmeet.start.showing import start_picture, start_text
 from watersmeet.start.start_plan import StartPlan
 
@@ -322,6 +323,8 @@ class LocalQuery(_Explained):
                 make_spec=opened.make_spec,
                 start=opened.start,
             )
+            again = {name: entry.replayable for name, entry in self._inputs.items()}
+            opened.report_start(Promises(again, idempotent=False), report, clock)
             limits = sections.run.batch.limits
             sources: dict[str, LocalSource] = {
                 entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows), limits)
@@ -379,6 +382,11 @@ class _LocalInput:
         self.schema = normal_schema(schema)
         self._table = table
         self._batches = batches
+
+    @property
+    def replayable(self) -> bool:
+        """Whether each run can read it: a table or a list, and not what is gone once it was read."""
+        return self._table is not None or isinstance(self._batches, Sequence)
 
     @classmethod
     def of(cls, name: str, data: Any) -> _LocalInput:

@@ -56,7 +56,8 @@ def test_killed_at_random_moments(seed: int, make_chaos_job, undisturbed, tmp_pa
             job.command(), cwd=job.home, env=job.environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         assert process.stdout is not None
-        process.stdout.readline()  # the first batch of this run, so that each run comes on a little
+        for _ in range(2):  # the start and the first batch of this run, so that each run comes on a little
+            process.stdout.readline()
         time.sleep(moments.uniform(0, 0.15))
         process.kill()
         process.wait()

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -196,8 +195,7 @@ def test_a_second_run_on_a_live_checkpoint(run: Run, job: SmallJob) -> None:
     )
     assert first.stdout is not None
     try:
-        first_event: dict[str, Any] = json.loads(first.stdout.readline())
-        assert first_event["batch"] == 0
+        assert [json.loads(first.stdout.readline())["event"] for _ in range(2)] == ["start", "batch"]
         err = check(run(job), 2, "another run is using the checkpoint")
         assert f'"pid": {first.pid}' in err
         assert first.poll() is None
@@ -215,8 +213,8 @@ def test_an_interrupt_is_told_in_a_line(job: SmallJob) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as run:
         assert run.stdout is not None
-        for _ in range(FILES):
-            assert json.loads(run.stdout.readline())["event"] == "batch"
+        for kind in ("start", *["batch"] * FILES):
+            assert json.loads(run.stdout.readline())["event"] == kind
         os.killpg(run.pid, signal.SIGINT)  # as a terminal does
         out, err = run.communicate(timeout=60)
     assert run.returncode == 130

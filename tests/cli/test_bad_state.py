@@ -171,7 +171,7 @@ def test_a_second_run_on_a_live_checkpoint_is_refused(tmp_path: Path, capsys: py
     first = subprocess.Popen(job.command("run.trigger=1 second"), stdout=subprocess.PIPE, text=True)
     try:
         assert first.stdout is not None
-        assert json.loads(first.stdout.readline())["batch"] == 0
+        assert [json.loads(first.stdout.readline())["event"] for _ in range(2)] == ["start", "batch"]
         err = checked_main(job, capsys, 2, "another run is using the checkpoint")
         assert f'"pid": {first.pid}' in err
         assert first.poll() is None, "the first run goes on"
@@ -248,7 +248,8 @@ def test_state_ls_on_a_live_checkpoint(tmp_path: Path) -> None:
     run = subprocess.Popen(job.command("run.trigger=1 second"), stdout=subprocess.PIPE, text=True)
     try:
         assert run.stdout is not None
-        run.stdout.readline()
+        for _ in range(2):  # the start and a batch
+            run.stdout.readline()
         time.sleep(0.1)
         assert main(["state", "ls", str(job.checkpoint)]) == 0
     finally:

@@ -139,13 +139,13 @@ def test_a_bug_shows_its_trace_only_when_asked(
     assert ("Traceback" in err) == (trace == "1")
 
 
-def test_json_is_batches_and_the_end_and_nothing_else(
+def test_json_is_events_and_nothing_else(
     job: str, runs: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs(tell_all)
     assert command.main(["run", job, "--json", "--set", "run.memory=1GB"]) == 0
     captured = capsys.readouterr()
-    assert [json.loads(line) for line in captured.out.splitlines()] == [BATCH, END]
+    assert [json.loads(line) for line in captured.out.splitlines()] == EVENTS
     assert captured.err == ""
 
 

@@ -37,6 +37,49 @@ def test_a_changed_query_keeps_the_tree_of_its_checkpoint(tmp_path: Path, tree: 
     assert shown["plan"] == change["plan"] == job.state()["plan"] == tree
 
 
+def test_the_first_event_of_a_run_says_what_explain_shows(tmp_path: Path) -> None:
+    write_streams(CYCLE, STREAMS, tmp_path / "in", 0, 2)
+    job = JudgedJob.write(tmp_path, CYCLE, "slots = 3", 'plan = "((p a) b)"')
+    shown = explained(job)
+    began = job.run_here().start
+    assert began is not None
+    assert (began["event"], began["plan"], began["change"]) == ("start", "((p a) b)", None)
+    assert began["placement"] == shown["placement"] == {"slots": 3, "groups": 6, "owners": {}}
+    replayable = {name: {"replayable": True} for name in "pab"}
+    assert began["promises"] == {"sources": replayable, "sink": {"idempotent": True}}
+    other = "adapt.plan=(p (a b))", "run.groups=4", "run.slots=2"
+    shown = explained(job, *other)
+    began = job.run_here(*other).start
+    assert began is not None
+    assert began["change"] == shown["change"]
+    assert began["change"] == {
+        "from": "((p a) b)",
+        "to": "(p (a b))",
+        "reason": "the settings say so",
+        "query_changes": [],
+        "slots": [3, 2],
+        "groups": [6, 4],
+    }
+    assert (began["plan"], began["placement"]) == (shown["plan"], shown["placement"])
+    state = job.state()
+    assert (state["plan"], state["placement"]) == (began["plan"], began["placement"])
+
+
+def test_explain_tells_what_changes_before_the_first_batch(tmp_path: Path) -> None:
+    write_streams(CYCLE, STREAMS, tmp_path / "in", 0, 2)
+    job = JudgedJob.write(tmp_path, CYCLE, adapt='plan = "((p a) b)"')
+    job.finish()
+    other = ("--set", "adapt.plan=(p (a b))", "--set", "run.groups=4", "--set", f"query={CYCLE.query} AND p.v <> b.v")
+    code, out, _ = job.call("explain", "job.toml", *other)
+    assert code == 0
+    assert out.endswith(
+        "before the first batch:\n"
+        "  the query was changed: Results must satisfy p.v <> b.v too.\n"
+        "  the plan is changed from ((p a) b) to (p (a b)): the query was changed\n"
+        "  groups: 6 become 4\n"
+    )
+
+
 def test_a_query_that_the_run_refuses_is_refused(tmp_path: Path) -> None:
     job = start(tmp_path, text())
     job.finish()

@@ -266,7 +266,7 @@ def test_an_interrupted_run_that_drains_pays_everything(number: signal.Signals, 
     )
     try:
         assert run.stdout is not None
-        events = [json.loads(run.stdout.readline()) for _ in range(4)]
+        events = [json.loads(run.stdout.readline()) for _ in range(5)]
         assert events[-1]["batch"] == 3
         assert events[-1]["owed_groups"]
         assert job.answer() < job.expected()
@@ -288,7 +288,7 @@ def test_an_interrupted_run_that_does_not_drain_owes_until_the_next(job: SmallJo
     run = subprocess.Popen(job.command(*settings), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert run.stdout is not None
-        for _ in range(4):
+        for _ in range(5):  # the start and four batches
             run.stdout.readline()
         run.send_signal(signal.SIGINT)
         run.communicate(timeout=60)

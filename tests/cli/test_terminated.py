@@ -27,6 +27,7 @@ def start(job: SmallJob, trigger: str, *arguments: str) -> subprocess.Popen[str]
 
 def wait_for_batches(run: subprocess.Popen[str], batches: int) -> None:
     assert run.stdout is not None
+    assert json.loads(run.stdout.readline())["event"] == "start"
     for number in range(batches):
         line = run.stdout.readline()
         assert line, run.communicate()

@@ -210,9 +210,10 @@ def test_the_command_line(runtime: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "watersmeet", "run", str(case.job(tmp_path, runtime)), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    *batches, end = map(json.loads, done.stdout.splitlines())
+    start, *batches, end = map(json.loads, done.stdout.splitlines())
     expected = case.answer()
     assert counted(read(tmp_path / f"out-{runtime}")) == expected.rows
+    assert start["event"] == "start"
     assert (end["event"], end["rows_out"], end["batches"]) == ("end", expected.rows.total(), len(batches))
 
 

@@ -103,7 +103,7 @@ def runner(job: Job) -> Callable[..., object]:
 def report_json(event: Event) -> None:
     if event["event"] == "note":
         tell(event["text"])
-    elif event["event"] != "start":
+    else:
         print(json.dumps(event, default=str), flush=True)
 
 

@@ -40,7 +40,7 @@ from watersmeet.run.steps import (
 )
 from watersmeet.runtime.checkpoint import Checkpoint
 from watersmeet.runtime.clock import Clock, WallClock
-from watersmeet.runtime.events import EndEvent, Report, StartEvent, silent
+from watersmeet.runtime.events import EndEvent, Report, silent
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.make_spec import MakeSpec, by_standard_costs
 from watersmeet.start.start_plan import StartPlan
@@ -122,8 +122,7 @@ class Driver(Generic[SourceT]):
     # --- what callers ask for ----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Report the start, deliver what an earlier run may not have delivered, and change to what was asked for."""
-        self.session.report(StartEvent(self.manifest.plan).to_json(self.clock.utc_us()))
+        """Deliver what an earlier run may not have delivered, and change to what the run was started with."""
         self._take(*deliver_all(), ChangeAsAsked())
 
     def deliver_pending(self) -> None:

@@ -1,4 +1,4 @@
-"""What a run tells its users as it goes: one event for each batch, and one at the end. Each with its JSON."""
+"""What a run tells its users: one event at the start, one for each batch, and one at the end. Each with its JSON."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.clock import utc_us
 from watersmeet.runtime.context import stream_watermarks_us
 from watersmeet.runtime.reports import Backlog
+from watersmeet.start.promises import Promises
+from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.by_slot import active_bytes_by_slot, owing_by_slot
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import Manifest
@@ -61,8 +63,17 @@ class NoteEvent(_Told):
 
 @dataclass(frozen=True)
 class StartEvent(_Told):
+    """Before anything else: the plan and the placement by the first batch, what changes before it, and promises."""
+
     plan: str
+    placement: Mapping[str, Any]
+    change: Mapping[str, Any] | None
+    promises: Mapping[str, Any]
     event: ClassVar[str] = "start"
+
+    @classmethod
+    def of(cls, start: StartPlan, promises: Promises) -> StartEvent:
+        return cls(start.tree, start.placement.to_json(), start.change_json(), promises.to_json())
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,14 @@ from watersmeet.runtime.checkpoint import (
     retention_changed,
     this_run,
 )
-from watersmeet.runtime.clock import utc_us
+from watersmeet.runtime.clock import Clock, WallClock, utc_us
+from watersmeet.runtime.events import Report, StartEvent
 from watersmeet.runtime.make_spec import MakeSpec
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import Note, Planner, StartCosts, measured_costs, planning_of, silent_note
 from watersmeet.runtime.upgrading import open_table
 from watersmeet.settings.run import RunSettings
+from watersmeet.start.promises import Promises
 from watersmeet.start.resolve import resolve
 from watersmeet.start.resumption import Resumption, refused_resumption, resumption_of
 from watersmeet.start.start_plan import StartPlan
@@ -90,6 +92,10 @@ class OpenRun:
     def plan(self) -> PhysicalPlan:
         """The plan that answers until the run has made the change that it begins with, if there is one."""
         return self.start.former
+
+    def report_start(self, promises: Promises, report: Report, clock: Clock | None = None) -> None:
+        """Report what the run begins with. It is the first event of a run."""
+        report(StartEvent.of(self.start, promises).to_json((clock or WallClock()).utc_us()))
 
     def close(self) -> None:
         self.checkpoint.close()

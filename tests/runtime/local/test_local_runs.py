@@ -64,7 +64,10 @@ def test_events_tell_of_each_batch_and_of_the_end() -> None:
     A, B = ([one_row(n) for n in (0, 5, 1)] for _ in range(2))
     wm.sql(TEXT, A=A, B=B).run(report=events.append, clock=VirtualClock())
     start, *batches, end = events
-    assert start == {"event": "start", "plan": "(A B)", "timestamp": start["timestamp"]}
+    assert (start["event"], start["plan"], start["change"]) == ("start", "(A B)", None)
+    assert start["placement"] == {"slots": 2, "groups": 300, "owners": {}}
+    again = {"replayable": True}
+    assert start["promises"] == {"sources": {"A": again, "B": again}, "sink": {"idempotent": False}}
     assert [event["batch"] for event in batches] == [0, 1, 2]
     assert [event["rows_in"] for event in batches] == [2, 2, 2]
     assert [event["rows_out"] for event in batches] == [1, 1, 0]

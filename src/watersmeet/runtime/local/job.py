@@ -19,6 +19,7 @@ from watersmeet.runtime.moved_files import take_along
 from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.settings.run import WAIT
+from watersmeet.start.promises import Promises
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.syncing import POWER_LOSS
 
@@ -51,6 +52,8 @@ def run_job(
         if folders is None:
             for folder in outputs.waiting_folders:
                 folder.make()
+        # Files can be read again, and a delivery that is repeated finds its files where it has moved them.
+        run.report_start(Promises(dict.fromkeys(sources, True), True), report, clock)
         local = LocalRun(
             run.plan,
             run.checkpoint,

@@ -24,6 +24,7 @@ from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
 from watersmeet.runtime.spark.log import SparkLog
+from watersmeet.runtime.spark.replayable import replayable
 from watersmeet.runtime.spark.run import BatchFunction, SparkRun
 from watersmeet.runtime.spark.sources import unite
 from watersmeet.secrets import keep_secret
@@ -31,6 +32,7 @@ from watersmeet.settings.every import Sections
 from watersmeet.settings.options import option_name, read_options
 from watersmeet.settings.run import WAIT, RunSettings, run_settings
 from watersmeet.settings.sink import PARQUET, SINK_FORMATS
+from watersmeet.start.promises import Promises
 from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.addresses import secret_parts
 from watersmeet.state.folders import CheckpointFolders
@@ -162,6 +164,7 @@ class StreamWriter:
     ) -> StartPlan:
         """What `start` with the same arguments would begin with now. Changes nothing."""
         self._configure(path, format, outputMode, partitionBy, queryName, options)
+        check_output_mode(self._query, self._mode, _ASK_FOR_UPDATE)
         sections = self.sections
         folders = None if sections.run.checkpoint is None else CheckpointFolders(sections.run.checkpoint)
         return look_ahead(self._query, self._settings(sections), folders, "spark", note_to(self._report))
@@ -268,8 +271,14 @@ class StreamWriter:
             writer = writer.trigger(**self._trigger)
         if self._name:
             writer = writer.queryName(self._name)
+        opened.report_start(self._promises(), self._report)  # before Spark begins with the first batch
         run.attach(writer.start())
         return run
+
+    def _promises(self) -> Promises:
+        """A function may do anything with a delivery that comes again; files are where they were moved to."""
+        sources = {entry.stream.name: replayable(self._frames[entry.stream.name]) for entry in self._query.inputs}
+        return Promises(sources, True if self._function is None else None)
 
     def begin_with(self, start: StartPlan) -> StreamWriter:
         """A start that `look_ahead` found with the same query and settings, before there was a session."""
