@@ -27,7 +27,7 @@ from watersmeet.runtime.events import Report, StartEvent
 from watersmeet.runtime.make_spec import MakeSpec
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import Note, Planner, StartCosts, measured_costs, planning_of, silent_note
-from watersmeet.runtime.upgrading import open_table
+from watersmeet.runtime.upgrading import open_table, refuse_unreleased
 from watersmeet.settings.run import RunSettings
 from watersmeet.start.promises import Promises
 from watersmeet.start.resolve import resolve
@@ -38,7 +38,7 @@ from watersmeet.state.first_manifest import new_name
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import ANSWERS, Manifest
-from watersmeet.state.table import FileTable
+from watersmeet.state.table import FileTable, OlderFormatError
 from watersmeet.state.updates import SetTracks, Update
 
 TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
@@ -55,7 +55,7 @@ def look_ahead(
     """What a run would begin with now. Takes no lock and changes nothing; true until somebody commits."""
     manifest = None
     if folders is not None:
-        manifest = newest_manifest(folders)
+        manifest = _look_at(folders)
         refuse_other_runtime(runtime, folders, manifest)
     return resolve(query, settings, manifest, costs(query, settings, manifest, note))
 
@@ -64,7 +64,7 @@ def look_against(
     query: Query, settings: RunSettings, folders: CheckpointFolders, runtime: str, note: Note = silent_note
 ) -> Resumption:
     """What a run would do with the checkpoint in `folders`, which must be there, or what it would be refused for."""
-    manifest = newest_manifest(folders)
+    manifest = _look_at(folders)
     if manifest is None:
         raise CheckpointError(
             f'there is no checkpoint in "{folders.home.path()}"',
@@ -75,6 +75,15 @@ def look_against(
         return resumption_of(resolve(query, settings, manifest, measured_costs(query, settings, manifest, note)))
     except WatersmeetError as error:
         return refused_resumption(manifest, settings, error)
+
+
+def _look_at(folders: CheckpointFolders) -> Manifest | None:
+    """The newest version of a checkpoint; None if there is none."""
+    try:
+        return newest_manifest(folders)
+    except OlderFormatError as error:
+        refuse_unreleased(error)
+        raise
 
 
 @dataclass(frozen=True)

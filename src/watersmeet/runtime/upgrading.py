@@ -25,11 +25,16 @@ def open_table(folders: CheckpointFolders, query: Query) -> FileTable | None:
     try:
         return FileTable.open(folders.state, utc_us)
     except OlderFormatError as error:
-        if error.found not in UPGRADES:
-            raise CheckpointError(
-                error.primary,
-                detail=f"{error.detail} There is no way from that format to this one: it was never released.",
-                hint="Use another checkpoint folder, or run the job with the version that made this one.",
-            ) from None
+        refuse_unreleased(error)
         UPGRADES[error.found](folders.state, query)
         return FileTable.open(folders.state, utc_us)
+
+
+def refuse_unreleased(error: OlderFormatError) -> None:
+    """Refuse a format that there is no upgrade for."""
+    if error.found not in UPGRADES:
+        raise CheckpointError(
+            error.primary,
+            detail=f"{error.detail} There is no way from that format to this one: it was never released.",
+            hint="Use another checkpoint folder, or run the job with the version that made this one.",
+        ) from None
