@@ -83,7 +83,7 @@ class PlanOutcome:
         return {
             "plan": self.name,
             "tree": str(self.plan.tree),
-            "orders": self.plan.named_orders(),
+            "orders": _named_orders(self.plan),
             "predicted": {
                 "cores": self.predicted.cpu,
                 "state_rows": self.predicted_rows,
@@ -173,3 +173,14 @@ def verdict_text(verdict: Verdict) -> str:
     ('qualifies', 'lacks CPU')
     """
     return verdict if verdict == "qualifies" else f"lacks {verdict}"
+
+
+def _named_orders(plan: PlannedTree) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The probe orders as text: by node, then by input."""
+    return {
+        str(node): {
+            str(child): tuple(str(node.children[place]) for place in order)
+            for child, order in zip(node.children, orders, strict=True)
+        }
+        for node, orders in plan.orders
+    }

@@ -20,9 +20,9 @@ from experiments.ring_reasons import (
     WHY_PASSIVE,
     WHY_REAL,
 )
+from experiments.ring_rivals import atr_copies
 from experiments.ring_runs import Adaptation, Curve, Findings, expected_cpu
 from watersmeet.optimize.ring_cost import Ring, alike, latency, response, results, state_rows
-from watersmeet.optimize.ring_rivals import atr_copies
 
 OURS = "–"
 RISE = 1.05  # times the least response, from which on it has risen

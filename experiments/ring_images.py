@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from experiments.ring_calibration import ring_prices
 from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.optimize.ring_cost import RingPrices
-from watersmeet.runtime.ring_calibration import ring_prices
 
 PIXELS: Mapping[str, int] = {"small": 5_000, "middle": 10_000, "large": 20_000}
 GIGABIT = 1e9 / 8  # bytes a second of the paper's network

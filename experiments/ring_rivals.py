@@ -19,14 +19,15 @@ out expired ones only when another row comes to it (`kept_rows`), as a join that
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
 
 from experiments.ring_simulation import Draws, FloatArray, IntArray, Load, Outcome, Rows
+from watersmeet.errors import JobError
 from watersmeet.optimize.ring_cost import RingPrices
-from watersmeet.optimize.ring_rivals import cover, ctr_holders
 
 SEGMENT = 1.0  # seconds of a segment of CTR; the paper has no figure for it
 SAMPLES = 200  # moments at which state is counted
@@ -38,6 +39,17 @@ class RivalOutcome(Outcome):
 
 
 # --- aligned ----------------------------------------------------------------------------------------------------------
+
+
+def atr_copies(slave_window: float, master_window: float, segment: float) -> float:
+    """Slots that hold a row of a slave, on average.
+
+    >>> atr_copies(10, 10, 10), atr_copies(10, 10, 50)
+    (3.0, 1.4)
+    """
+    if segment <= 0:
+        raise JobError(f"segments of {segment:g} seconds cannot be", detail="They last for more than 0.")
+    return 1 + (slave_window + master_window) / segment
 
 
 def simulate_atr(load: Load, slots: int, segment: float, prices: RingPrices, rows: Rows) -> RivalOutcome:
@@ -121,6 +133,46 @@ def _after(here: FloatArray, moments: FloatArray, window: float) -> IntArray:
 
 
 # --- coordinated ------------------------------------------------------------------------------------------------------
+
+
+def cover(holders: Sequence[Sequence[int]], loads: Mapping[int, float]) -> dict[int, tuple[int, ...]]:
+    """Slots that between them hold all segments, and which segments each is to serve; none is served twice.
+
+    `holders` has the slots of each segment. Greedy: the slot with most segments that no other serves yet, of equals the
+    one with the least load. Within 1 + ln(segments) of the fewest.
+
+    >>> cover([(0, 1), (1, 2), (2, 3)], {})
+    {1: (0, 1), 2: (2,)}
+    >>> cover([(0, 1), (0, 1)], {0: 2.0, 1: 1.0})
+    {1: (0, 1)}
+    """
+    left = dict(enumerate(map(frozenset, holders)))
+    chosen: dict[int, tuple[int, ...]] = {}
+    while left:
+        counts: dict[int, int] = {}
+        for slots in left.values():
+            for slot in slots:
+                counts[slot] = counts.get(slot, 0) + 1
+        assert counts, "a segment is in some slot"
+        best = min(counts, key=lambda slot: (-counts[slot], loads.get(slot, 0.0), slot))
+        chosen[best] = tuple(number for number, slots in left.items() if best in slots)
+        for number in chosen[best]:
+            del left[number]
+    return chosen
+
+
+def ctr_holders(segment: int, slots: int, copies: int) -> tuple[int, ...]:
+    """Slots that get a segment: `copies` of them, next to those of the segment before.
+
+    >>> [ctr_holders(segment, 5, 2) for segment in range(3)]
+    [(0, 1), (2, 3), (4, 0)]
+    """
+    if not 1 <= copies <= slots:
+        raise JobError(
+            f"{copies} copies cannot be in {slots} slots", detail="There is at least one, and a slot for each."
+        )
+    return tuple((segment * copies + number) % slots for number in range(copies))
+
 
 Visit = tuple[float, int, int, int, int]  # arrival, slot, row, step, rows that come together
 STORE = -1  # in the place of a step: a row is kept

@@ -20,6 +20,7 @@ import pyarrow as pa
 import watersmeet as wm
 from experiments import ring
 from experiments.ring import Extent
+from experiments.ring_calibration import compare_seconds
 from experiments.ring_images import Picture, measure
 from experiments.ring_rivals import RivalOutcome, simulate_atr, simulate_ctr
 from experiments.ring_simulation import (
@@ -43,7 +44,6 @@ from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.optimize.ring_cost import RingPrices, alike, central_seconds, ring_slots
-from watersmeet.runtime.ring_calibration import compare_seconds
 
 Say = Callable[[str], None]
 

@@ -33,9 +33,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from experiments.ring_relocation import relocate
 from watersmeet.optimize.allocate import FULL
 from watersmeet.optimize.ring_cost import RingPrices, alike, busy, response, ring_slots
-from watersmeet.optimize.ring_slices import relocate
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

@@ -12,7 +12,7 @@ from adapt.views import LOWER, ROOT, cold, group, memory, views
 from watersmeet.adapt.decisions import to_json
 from watersmeet.adapt.estimates import owed_by
 from watersmeet.adapt.policies.merge import MergePace, choose_merge, clean_up
-from watersmeet.adapt.policies.merge.state_manager import disk_throughput, fits_buffer, fits_memory, memory_throughput
+from watersmeet.adapt.policies.merge.state_manager import disk_throughput, fits_memory, memory_throughput
 from watersmeet.adapt.view import ColdView, MemoryView, OperatorView
 
 PACE = MergePace(disk_rows=10.0)
@@ -91,26 +91,6 @@ def test_operators_below_wait_and_the_reason_gives_the_figures() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "buffer_rows", "fits"),
-    [
-        pytest.param("J2", 8.0, False, id="4 rows a second for 2 seconds fill 8 places"),
-        pytest.param("J2", 8.1, True, id="9 places would do"),
-        pytest.param("J1", 5.0, True, id="what comes to the operators above does not wait"),
-        pytest.param("J1", 4.0, False, id="2 rows a second for 2 seconds fill 4 places"),
-        pytest.param("J2", None, True, id="sources keep their rows"),
-    ],
-)
-def test_rows_that_come_meanwhile_must_fit(operator: str, buffer_rows: float | None, fits: bool) -> None:
-    view = memory(replace(BUSY, arrivals=(3.0, 1.0)), replace(BUSY_BELOW, arrivals=(4.0, 0.0)), seconds=2.0)
-    pace = MergePace(disk_rows=10.0, buffer_rows=buffer_rows)
-    assert fits_buffer(view, operator, 20, pace) is fits
-
-
-def test_a_silent_query_never_overruns() -> None:
-    assert fits_buffer(memory(group("J1", 0)), "J2", 10**9, MergePace(1.0, buffer_rows=1.0))
-
-
-@pytest.mark.parametrize(
     ("operator", "budget", "fits"),
     [
         pytest.param("J1", 960, True, id="16 rows of 18 bytes are three tenths of 960"),
@@ -134,24 +114,14 @@ def test_a_group_that_was_merged_before_waits_until_it_has_grown(largest: int, c
     assert choose_merge(memory(BUSY, cold=(entry,)), replace(PACE, growth=0.0)) is not None
 
 
-def test_a_group_that_fits_is_taken_in_place_of_a_better_one_that_does_not() -> None:
-    view = memory(BUSY, cold=(cold("J2", 1, (40, 0), (0, 40)), cold("J2", 2, *MUCH)))
-    assert choose_merge(view, PACE).group == 1  # type: ignore[union-attr]
-    assert choose_merge(view, replace(PACE, buffer_rows=2.0)).group == 2  # type: ignore[union-attr]
-    assert choose_merge(view, replace(PACE, buffer_rows=0.1)) is None
-
-
 @settings(max_examples=150, deadline=None)
-@given(views(), st.sampled_from([0.1, 1.0, 10.0]), st.none() | st.sampled_from([0.5, 5.0, 50.0]))
-def test_what_is_chosen_beats_memory_and_nothing_better_was_passed(
-    view: MemoryView, disk_rows: float, buffer_rows: float | None
-) -> None:
-    pace = MergePace(disk_rows, buffer_rows=buffer_rows)
+@given(views(), st.sampled_from([0.1, 1.0, 10.0]))
+def test_what_is_chosen_beats_memory_and_nothing_better_was_passed(view: MemoryView, disk_rows: float) -> None:
+    pace = MergePace(disk_rows)
     worth = {
         (view.operator(entry.operator).depth, entry.operator, -disk_throughput(view, entry), entry.group)
         for entry in view.cold
-        if fits_buffer(view, entry.operator, entry.rows, pace)
-        and fits_memory(view, entry, pace)
+        if fits_memory(view, entry, pace)
         and disk_throughput(view, entry) * disk_rows > memory_throughput(view, entry.operator, pace)
     }
     decision = choose_merge(view, pace)

@@ -14,7 +14,7 @@ from experiments import ring, ring_claims, ring_runs
 from experiments.__main__ import main
 from experiments.ring import Extent
 from experiments.ring_images import Picture
-from experiments.ring_rivals import simulate_atr, simulate_ctr
+from experiments.ring_rivals import atr_copies, simulate_atr, simulate_ctr
 from experiments.ring_simulation import (
     AGGRESSIVE,
     BY_COUNT,
@@ -32,7 +32,6 @@ from experiments.ring_simulation import (
 )
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.optimize.ring_cost import RingPrices, alike, busy, response, ring_slots
-from watersmeet.optimize.ring_rivals import atr_copies
 
 PRICES = RingPrices(compare=2e-5, send=3e-5, hop=5e-5, insert=1e-6)
 LOAD = Load(3, ((0.0, 8.0),), 10.0, 0.1, 40.0, seed=3)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from watersmeet.errors import JobError
-from watersmeet.optimize import CostConstants, Limits, cost, exhaustive, find_strategy, mjoin_init
+from watersmeet.optimize import CostConstants, Limits, cost, exhaustive, find_strategy
 from watersmeet.plan import JoinGraph
 from watersmeet.plan.tree import Join, Leaf
 
@@ -92,10 +92,6 @@ def test_refuses_other_arguments() -> None:
     graph = JoinGraph(RATES, GOOD, 1)
     with pytest.raises(JobError, match='cost constant "join"'):
         CostConstants(join=-1)
-    with pytest.raises(JobError, match="explore_seconds needs a clock"):
-        mjoin_init(graph, explore_seconds=1)
-    with pytest.raises(JobError, match="explore_seconds must be"):
-        mjoin_init(graph, explore_seconds=-1)
     with pytest.raises(JobError, match='Did you mean "mjoin-init"'):
         find_strategy("mjoin-in")
     with pytest.raises(JobError, match="at most 9 streams"):

@@ -25,7 +25,6 @@ from watersmeet.optimize.ring_cost import (
     central_seconds,
     comparisons,
     course,
-    head_passes,
     hops,
     initial_lengths,
     latency,
@@ -34,23 +33,7 @@ from watersmeet.optimize.ring_cost import (
     ring_seconds,
     ring_slots,
     sends,
-    sent_rows,
     service_rate,
-    slot_state_rows,
-    state_rows,
-)
-from watersmeet.optimize.ring_rivals import (
-    atr_copies,
-    atr_latency,
-    atr_master,
-    atr_seconds,
-    atr_state_rows,
-    cover,
-    ctr_cover_slots,
-    ctr_holders,
-    ctr_latency,
-    ctr_seconds,
-    ctr_state_rows,
 )
 
 PRICES = RingPrices(compare=1e-6, send=1e-5, hop=1e-4)
@@ -104,22 +87,12 @@ def test_the_best_length_is_the_minimum_and_not_the_printed_condition() -> None:
     assert sum_of_both(dearer, 32) < sum_of_both(dearer, 33)
 
 
-def test_c_b_a_d_passes_the_head_once() -> None:
-    """Its parts lie at i < j < k; c goes to J_j, then to J_i behind the head, then to J_k."""
-    i, j, k = 0, 1, 2
-    assert head_passes((j, i, k)) == 1
-    assert head_passes((i, j, k)) == 0
-    assert head_passes((k, j, i)) == 2
-    assert head_passes((j, j)) == 1, "a slot's own slice comes last, after a whole round"
-
-
 @given(st.data(), st.integers(1, 9), st.integers(2, 6))
 def test_a_result_takes_at_most_m_minus_1_rounds(data: st.DataObject, slots: int, streams: int) -> None:
     places = data.draw(st.lists(st.integers(0, slots - 1), min_size=streams - 1, max_size=streams - 1))
     found = hops(places, slots)
     assert places[-1] == found % slots
     assert found < (streams - 1) * slots
-    assert head_passes(places) == found // slots
 
 
 # --- equations --------------------------------------------------------------------------------------------------------
@@ -160,13 +133,7 @@ def test_latency_of_rows_that_cost_nothing_is_their_way() -> None:
     assert best_for_latency(ring, 19) == 1
 
 
-def test_state_is_there_once_whatever_the_length() -> None:
-    assert state_rows(PAPER) == 1500
-    assert [slot_state_rows(PAPER, slots) * slots for slots in (1, 4, 10)] == [1500] * 3
-
-
-def test_sends_and_bandwidth_grow_with_the_ring() -> None:
-    assert sent_rows(PAPER, 10) == 150 * 10 * 51
+def test_bandwidth_grows_with_the_ring() -> None:
     assert bandwidth(PAPER, 10, 30_000) == pytest.approx(30_000 / (1e-6 * 50))
     assert bandwidth(replace(PAPER, prices=RingPrices(0.0, 0.0)), 10, 30_000) == math.inf
 
@@ -236,56 +203,3 @@ def test_what_cannot_be_is_refused() -> None:
         RingPrices(compare=1.0, send=0.0, hop=-1.0)
     with pytest.raises(JobError, match="0 slots cannot form a ring"):
         ring_slots(PAPER, 0)
-    with pytest.raises(JobError, match="segments of 0 seconds cannot be"):
-        atr_copies(1, 1, 0)
-    with pytest.raises(JobError, match="3 copies cannot be in 2 slots"):
-        ctr_holders(0, 2, 3)
-
-
-# --- rivals -----------------------------------------------------------------------------------------------------------
-
-
-def test_copies_of_aligned_rows() -> None:
-    assert atr_copies(10, 10, 10) == 3.0
-    assert atr_copies(10, 10, 50) == pytest.approx(1.4)
-    assert atr_state_rows(PAPER, 0, 10) == 500 + 2 * 3 * 500
-    assert atr_state_rows(PAPER, 0, 50) == pytest.approx(500 + 2 * 1.4 * 500)
-
-
-def test_the_stream_with_most_rows_is_the_master() -> None:
-    ring = replace(PAPER, streams=(RingStream(5, 10), RingStream(50, 10), RingStream(5, 10)))
-    assert atr_master(ring, 10) == 1
-
-
-def test_aligned_rows_probe_twice_what_they_probe_before_the_master() -> None:
-    """B goes to C and then to A: three copies of it are compared with C, and each partial with one third of A."""
-    ring = replace(PAPER, prices=RingPrices(compare=1e-6, send=0.0))
-    a, b, c = 25_500, 3 * 500 + 25_000, 25_500
-    assert atr_seconds(ring, 0, 10) == pytest.approx((a + b + c) / 3 * 1e-6)
-
-
-def test_aligned_rows_wait_where_one_slot_gets_too_many() -> None:
-    light, heavy = (alike(3, 50, 10, selectivity, PRICES) for selectivity in (0.0001, 0.1))
-    assert atr_latency(light, 0, 10) == pytest.approx(1e-4 + atr_seconds(light, 0, 10))
-    load = 150 * atr_seconds(heavy, 0, 10)
-    assert load > 2
-    late = (load - 1) * (10 - 10 / load)  # at the end of a segment
-    assert atr_latency(heavy, 0, 10) == pytest.approx(1e-4 + atr_seconds(heavy, 0, 10) + late / 2)
-    assert atr_latency(heavy, 0, 50) > 4 * atr_latency(heavy, 0, 10)
-
-
-def test_more_copies_make_smaller_covers_and_more_state() -> None:
-    sizes = [ctr_cover_slots(18, copies, 11) for copies in (1, 2, 3, 6, 9, 18)]
-    assert sizes == [11, 9, 6, 3, 2, 1]
-    assert [ctr_state_rows(PAPER, copies) for copies in (2, 9)] == [3_000, 13_500]
-    few, many = (ctr_latency(PAPER, 18, copies, 11) for copies in (2, 9))
-    assert few < many
-    assert ctr_seconds(PAPER, 18, 2, 11) == pytest.approx(25_500e-6 + 1e-5 * (9 * 51 + 2))
-
-
-@given(st.lists(st.sets(st.integers(0, 6), min_size=1), max_size=12))
-def test_a_cover_serves_every_segment_once_where_it_is(holders: list[set[int]]) -> None:
-    found = cover([sorted(slots) for slots in holders], {})
-    served = [segment for segments in found.values() for segment in segments]
-    assert sorted(served) == list(range(len(holders)))
-    assert all(slot in holders[segment] for slot, segments in found.items() for segment in segments)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from watersmeet.model.expressions import Expr, describe
-from watersmeet.model.statistics import FilterCounts, PredicateCounts, add_filters
+from watersmeet.model.statistics import FilterCounts, PredicateCounts, add_counts
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -36,7 +36,7 @@ class FilterTally:
 
     @property
     def counts(self) -> tuple[FilterCounts, ...]:
-        return add_filters(self.seen)
+        return add_counts(self.seen)
 
 
 @dataclass

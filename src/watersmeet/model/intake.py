@@ -78,10 +78,6 @@ class FilePosition:
         """So many rows further on."""
         return replace(self, rows=self.rows + rows)
 
-    @property
-    def rows_after_offset(self) -> int:
-        return self.rows - self.offset_rows
-
 
 @dataclass(frozen=True)
 class UnfinishedIntake:

@@ -14,14 +14,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self, TypeVar
 
 # What is left of a sum after one more batch: the last five batches or so count.
 FADE = 0.8
 
 
 @dataclass(frozen=True)
-class PairCounts:
+class Counts:
+    """Sums that are added up and fade: the numbers of a subclass. Its other fields say what they were counted of."""
+
+    @property
+    def of(self) -> tuple[Any, ...]:
+        """What the numbers were counted of."""
+        return tuple(getattr(self, entry.name) for entry in fields(self) if entry.type != "float")
+
+    def plus(self, other: Self) -> Self:
+        return replace(self, **{name: count + getattr(other, name) for name, count in self._numbers().items()})
+
+    def times(self, weight: float) -> Self:
+        return replace(self, **{name: count * weight for name, count in self._numbers().items()})
+
+    def to_json(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    def _numbers(self) -> dict[str, float]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.type == "float"}
+
+
+C = TypeVar("C", bound=Counts)
+
+
+@dataclass(frozen=True)
+class PairCounts(Counts):
     """What probes between two inputs of a join saw, each a set of query inputs.
 
     `possible` pairs of rows could have met, of which `hashed` had the same key. Further predicates over the two looked
@@ -53,38 +78,13 @@ class PairCounts:
             return None
         return self.key_share * (1.0 if self.pass_share is None else self.pass_share)
 
-    def plus(self, other: PairCounts) -> PairCounts:
-        return PairCounts(
-            self.left,
-            self.right,
-            self.possible + other.possible,
-            self.hashed + other.hashed,
-            self.checked + other.checked,
-            self.passed + other.passed,
-            self.batches + other.batches,
-        )
-
-    def times(self, weight: float) -> PairCounts:
-        return PairCounts(
-            self.left,
-            self.right,
-            self.possible * weight,
-            self.hashed * weight,
-            self.checked * weight,
-            self.passed * weight,
-            self.batches * weight,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
-
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> PairCounts:
         return cls(**{**data, "left": tuple(data["left"]), "right": tuple(data["right"])})
 
 
 @dataclass(frozen=True)
-class FilterCounts:
+class FilterCounts(Counts):
     """What a filter of an input saw: rows looked at, those that passed, and the seconds that it took, of real time."""
 
     alias: str
@@ -98,20 +98,9 @@ class FilterCounts:
         """Of rows that pass. Half a row more than were seen on either side: what was never seen is rare."""
         return (self.passed + 0.5) / (self.rows + 1.0)
 
-    def plus(self, other: FilterCounts) -> FilterCounts:
-        return FilterCounts(
-            self.alias, self.filter, self.rows + other.rows, self.passed + other.passed, self.seconds + other.seconds
-        )
-
-    def times(self, weight: float) -> FilterCounts:
-        return FilterCounts(self.alias, self.filter, self.rows * weight, self.passed * weight, self.seconds * weight)
-
-    def to_json(self) -> dict[str, Any]:
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
-
 
 @dataclass(frozen=True)
-class PredicateCounts:
+class PredicateCounts(Counts):
     """What a predicate over several inputs saw: combinations looked at, those that passed, and the seconds it took.
 
     The columns that it reads were gathered in that time. Which combinations it sees depends on what was asked before
@@ -128,20 +117,9 @@ class PredicateCounts:
         """Of combinations that pass; half a one more than were seen on either side, as for filters."""
         return (self.passed + 0.5) / (self.rows + 1.0)
 
-    def plus(self, other: PredicateCounts) -> PredicateCounts:
-        return PredicateCounts(
-            self.predicate, self.rows + other.rows, self.passed + other.passed, self.seconds + other.seconds
-        )
-
-    def times(self, weight: float) -> PredicateCounts:
-        return PredicateCounts(self.predicate, self.rows * weight, self.passed * weight, self.seconds * weight)
-
-    def to_json(self) -> dict[str, Any]:
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
-
 
 @dataclass(frozen=True)
-class AlikeCounts:
+class AlikeCounts(Counts):
     """Of rows of an input that came together, how many are left if those that agree are combined."""
 
     rows: float = 0.0
@@ -150,12 +128,6 @@ class AlikeCounts:
     @property
     def share(self) -> float:
         return min(1.0, self.left / self.rows) if self.rows else 1.0
-
-    def plus(self, other: AlikeCounts) -> AlikeCounts:
-        return AlikeCounts(self.rows + other.rows, self.left + other.left)
-
-    def times(self, weight: float) -> AlikeCounts:
-        return AlikeCounts(self.rows * weight, self.left * weight)
 
 
 @dataclass(frozen=True)
@@ -188,11 +160,11 @@ class Measured:
             rows[name] = rows.get(name, 0.0) + count
         faded = [pair.times(FADE) for pair in self.pairs]
         seen = [replace(pair, batches=1.0) for pair in batch.pairs]
-        filters = add_filters([*(entry.times(FADE) for entry in self.filters), *batch.filters])
-        predicates = add_predicates([*(entry.times(FADE) for entry in self.predicates), *batch.predicates])
+        filters = add_counts([*(entry.times(FADE) for entry in self.filters), *batch.filters])
+        predicates = add_counts([*(entry.times(FADE) for entry in self.predicates), *batch.predicates])
         alike = add_alike([{name: counts.times(FADE) for name, counts in self.alike.items()}, batch.alike])
         seconds = self.seconds * FADE + batch.seconds
-        return Measured(seconds, rows, add_pairs([*faded, *seen]), filters, predicates, alike)
+        return Measured(seconds, rows, add_counts([*faded, *seen]), filters, predicates, alike)
 
     def to_json(self) -> dict[str, Any]:
         filters = {"filters": [entry.to_json() for entry in self.filters]} if self.filters else {}
@@ -213,12 +185,11 @@ class Measured:
         )
 
 
-def add_pairs(counts: Iterable[PairCounts]) -> tuple[PairCounts, ...]:
-    """One entry for each pair of inputs."""
-    total: dict[tuple[tuple[str, ...], tuple[str, ...]], PairCounts] = {}
+def add_counts(counts: Iterable[C]) -> tuple[C, ...]:
+    """One entry for each thing that was counted."""
+    total: dict[tuple[Any, ...], C] = {}
     for entry in counts:
-        key = (entry.left, entry.right)
-        total[key] = total[key].plus(entry) if key in total else entry
+        total[entry.of] = total[entry.of].plus(entry) if entry.of in total else entry
     return tuple(total.values())
 
 
@@ -229,20 +200,3 @@ def add_alike(counts: Iterable[Mapping[str, AlikeCounts]]) -> dict[str, AlikeCou
         for alias, seen in each.items():
             total[alias] = total.get(alias, AlikeCounts()).plus(seen)
     return total
-
-
-def add_filters(counts: Iterable[FilterCounts]) -> tuple[FilterCounts, ...]:
-    """One entry for each filter."""
-    total: dict[tuple[str, str], FilterCounts] = {}
-    for entry in counts:
-        key = (entry.alias, entry.filter)
-        total[key] = total[key].plus(entry) if key in total else entry
-    return tuple(total.values())
-
-
-def add_predicates(counts: Iterable[PredicateCounts]) -> tuple[PredicateCounts, ...]:
-    """One entry for each predicate."""
-    total: dict[str, PredicateCounts] = {}
-    for entry in counts:
-        total[entry.predicate] = total[entry.predicate].plus(entry) if entry.predicate in total else entry
-    return tuple(total.values())

@@ -43,7 +43,7 @@ def type_to_json(kind: pa.DataType) -> TypeJson:
     >>> type_to_json(pa.int64()), type_to_json(pa.timestamp("us", "UTC"))
     ('int64', {'type': 'timestamp', 'unit': 'us', 'zone': 'UTC'})
     >>> type_to_json(pa.list_(pa.float32(), 64))
-    {'type': 'fixed_size_list', 'item': {'name': 'item', 'type': 'float', 'nullable': True}, 'size': 64}
+    {'type': 'fixed_size_list', 'item': {'type': 'float', 'nullable': True}, 'size': 64}
     """
     if isinstance(kind, pa.BaseExtensionType):
         return {"type": "arrow", "schema": base64.b64encode(pa.schema([("", kind)]).serialize()).decode()}
@@ -51,9 +51,9 @@ def type_to_json(kind: pa.DataType) -> TypeJson:
         return str(kind)
     for name, (is_kind, _) in _LISTS.items():
         if is_kind(kind):
-            return {"type": name, "item": _field_to_json(kind.value_field)}
+            return {"type": name, "item": _item_to_json(kind.value_field)}
     if pa.types.is_fixed_size_list(kind):
-        return {"type": "fixed_size_list", "item": _field_to_json(kind.value_field), "size": kind.list_size}
+        return {"type": "fixed_size_list", "item": _item_to_json(kind.value_field), "size": kind.list_size}
     if pa.types.is_decimal(kind):
         return {"type": f"decimal{kind.bit_width}", "precision": kind.precision, "scale": kind.scale}
     if pa.types.is_timestamp(kind):
@@ -67,7 +67,7 @@ def type_to_json(kind: pa.DataType) -> TypeJson:
     if pa.types.is_struct(kind):
         return {"type": "struct", "fields": [_field_to_json(field) for field in kind]}
     if pa.types.is_map(kind):
-        key, item = _field_to_json(kind.key_field), _field_to_json(kind.item_field)
+        key, item = type_to_json(kind.key_type), _item_to_json(kind.item_field)
         return {"type": "map", "key": key, "item": item, "sorted": kind.keys_sorted}
     if pa.types.is_dictionary(kind):
         index, value = type_to_json(kind.index_type), type_to_json(kind.value_type)
@@ -89,14 +89,14 @@ def type_from_json(data: TypeJson) -> pa.DataType:
         return _PLAIN[data]
     name = data["type"]
     if name in _LISTS:
-        return _LISTS[name][1](_field_from_json(data["item"]))
+        return _LISTS[name][1](_item_from_json(data["item"]))
     if name in _DECIMALS:
         return _DECIMALS[name](data["precision"], data["scale"])
     if name in _UNITS:
         return _UNITS[name](data["unit"])
     match name:
         case "fixed_size_list":
-            return pa.list_(_field_from_json(data["item"]), data["size"])
+            return pa.list_(_item_from_json(data["item"]), data["size"])
         case "timestamp":
             return pa.timestamp(data["unit"], data["zone"])
         case "fixed_size_binary":
@@ -104,7 +104,7 @@ def type_from_json(data: TypeJson) -> pa.DataType:
         case "struct":
             return pa.struct(list(map(_field_from_json, data["fields"])))
         case "map":
-            return pa.map_(_field_from_json(data["key"]), _field_from_json(data["item"]), data["sorted"])
+            return pa.map_(type_from_json(data["key"]), _item_from_json(data["item"], "value"), data["sorted"])
         case "dictionary":
             return pa.dictionary(type_from_json(data["index"]), type_from_json(data["value"]), data["ordered"])
         case "run_end_encoded":
@@ -114,6 +114,15 @@ def type_from_json(data: TypeJson) -> pa.DataType:
         case "arrow":
             return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data["schema"]))).field(0).type
     raise ValueError(f'there is no type "{name}"')
+
+
+def _item_to_json(field: pa.Field) -> dict[str, Any]:
+    """The field of a list or map, whose name says nothing: Arrow and Spark have different ones."""
+    return {"type": type_to_json(field.type), "nullable": field.nullable}
+
+
+def _item_from_json(data: Mapping[str, Any], name: str = "item") -> pa.Field:
+    return pa.field(name, type_from_json(data["type"]), data["nullable"])
 
 
 def _field_to_json(field: pa.Field) -> dict[str, Any]:

@@ -110,16 +110,6 @@ class PlannedTree:
     qualifies: bool
     reason: str
 
-    def named_orders(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        """The probe orders as text: by node, then by input."""
-        return {
-            str(node): {
-                str(child): tuple(str(node.children[place]) for place in order)
-                for child, order in zip(node.children, orders, strict=True)
-            }
-            for node, orders in self.orders
-        }
-
 
 def cost(plan: PlannedTree | Tree, graph: JoinGraph, model: CostModel = DEFAULT_MODEL) -> Cost:
     """The cost of `plan` on `graph`; a tree without probe orders gets those of `mjoin_order`.

@@ -41,7 +41,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from watersmeet.errors import JobError
 from watersmeet.optimize.allocate import FULL
@@ -307,11 +306,6 @@ def batch_seconds(ring: Ring, slots: int, rows: float) -> float:
     return rows * ring_seconds(ring, slots) / slots + steps * slots * ring.prices.task
 
 
-def sent_rows(ring: Ring, slots: int) -> float:
-    """Rows per second between slots: every partial goes once along the ring."""
-    return ring.rate * slots * sends(ring)
-
-
 def bandwidth(ring: Ring, slots: int, row_bytes: float) -> float:
     """Bytes per second with which the way to the next slot is no slower than the slot itself (eq. 6).
 
@@ -330,15 +324,6 @@ def bandwidth(ring: Ring, slots: int, row_bytes: float) -> float:
 def state_rows(ring: Ring) -> float:
     """Rows that the ring holds, whatever its length: each once."""
     return math.fsum(stream.rows for stream in ring.streams)
-
-
-def slot_state_rows(ring: Ring, slots: int) -> float:
-    """Rows that a slot holds.
-
-    >>> slot_state_rows(alike(3, 50, 10, 0.1, RingPrices(compare=1e-6, send=1e-5)), 5)
-    300.0
-    """
-    return state_rows(ring) / slots
 
 
 # --- how long it should be --------------------------------------------------------------------------------------------
@@ -421,15 +406,6 @@ def hops(places: Sequence[int], slots: int) -> int:
         passed += (place - at - 1) % slots + 1
         at = place
     return passed - 1
-
-
-def head_passes(places: Sequence[int]) -> int:
-    """How often a result comes by the head of the ring on its way, after the row itself was there.
-
-    >>> head_passes((1, 0, 2))
-    1
-    """
-    return sum(after <= before for before, after in pairwise(places))
 
 
 def _check_number(what: str, value: float) -> None:

@@ -7,11 +7,8 @@
 
 The first two stop at the first plan that qualifies. A departure: where no plan on their way does, they go on from the
 best of them to its neighbours (`local_search.py`), then from the next best, until one qualifies or `EFFORT` is spent.
-With `explore_seconds` they go on in either case (ch. 6.3) until the allowance is used up, and return the best plan met.
-Where none qualifies that is the one least beyond the limits, so that a caller who must run something can. A strategy
-never calls a plan qualified whose `cost` is beyond a limit.
-
-Pure but for the clock of the allowance, which the caller hands in.
+Where none qualifies it is the one least beyond the limits, so that a caller who must run something can. A strategy
+never calls a plan qualified whose `cost` is beyond a limit. Pure.
 """
 
 from __future__ import annotations
@@ -37,21 +34,11 @@ EXHAUSTIVE_UP_TO = 7
 # the share of settings with a qualified plan is within 3 points of exhaustive search; 8000 found no more.
 EFFORT = 6000
 
-Clock = Callable[[], float]  # seconds since any fixed moment
 
-
-def mjoin_init(
-    graph: JoinGraph,
-    limits: Limits = NO_LIMITS,
-    model: CostModel = DEFAULT_MODEL,
-    *,
-    explore_seconds: float = 0.0,
-    clock: Clock | None = None,
-) -> PlannedTree:
+def mjoin_init(graph: JoinGraph, limits: Limits = NO_LIMITS, model: CostModel = DEFAULT_MODEL) -> PlannedTree:
     """Start from the mjoin, and keep intermediate states until the plan qualifies."""
-    allowance = _Allowance.start(explore_seconds, clock)
     estimates = Estimates(graph, model)
-    found = _search(estimates, limits, select_states(estimates, limits.memory, EFFORT), allowance)
+    found = _search(estimates, limits, select_states(estimates, limits.memory, EFFORT))
     if found.steps == 0:
         reason = "the mjoin with its best probe orders"
     else:
@@ -59,18 +46,10 @@ def mjoin_init(
     return finish_plan(estimates, "mjoin-init", found.shape, limits, reason)
 
 
-def bjtree_init(
-    graph: JoinGraph,
-    limits: Limits = NO_LIMITS,
-    model: CostModel = DEFAULT_MODEL,
-    *,
-    explore_seconds: float = 0.0,
-    clock: Clock | None = None,
-) -> PlannedTree:
+def bjtree_init(graph: JoinGraph, limits: Limits = NO_LIMITS, model: CostModel = DEFAULT_MODEL) -> PlannedTree:
     """Start from the binary tree with least state, and remove intermediate states until the plan qualifies."""
-    allowance = _Allowance.start(explore_seconds, clock)
     estimates = Estimates(graph, model)
-    found = _search(estimates, limits, remove_states(estimates, min_state(estimates)), allowance)
+    found = _search(estimates, limits, remove_states(estimates, min_state(estimates)))
     if found.steps == 0:
         reason = "the binary tree with the least intermediate state"
     else:
@@ -117,27 +96,6 @@ def find_strategy(name: str) -> Strategy:
 
 
 @dataclass(frozen=True)
-class _Allowance:
-    """Until when to go on exploring; None for not at all."""
-
-    clock: Clock | None
-    until: float
-
-    @classmethod
-    def start(cls, seconds: float, clock: Clock | None) -> _Allowance:
-        if not seconds >= 0:
-            raise JobError("explore_seconds must be a number from 0 up", detail=f"It is {seconds!r}.")
-        if seconds == 0:
-            return cls(None, 0.0)
-        if clock is None:
-            raise JobError("explore_seconds needs a clock", hint="Pass clock=time.monotonic.")
-        return cls(clock, clock() + seconds)
-
-    def left(self) -> bool:
-        return self.clock is not None and self.clock() < self.until
-
-
-@dataclass(frozen=True)
 class _Found:
     shape: Shape
     cost: Cost
@@ -145,13 +103,13 @@ class _Found:
     steps: int  # from there to this one
 
 
-def _search(estimates: Estimates, limits: Limits, plans: Iterator[tuple[Shape, Cost]], allowance: _Allowance) -> _Found:
-    """The first plan that qualifies, or the best one that effort and allowance let us meet."""
+def _search(estimates: Estimates, limits: Limits, plans: Iterator[tuple[Shape, Cost]]) -> _Found:
+    """The first plan that qualifies, or the best one that effort lets us meet."""
     shape, cost = next(plans)
     best = _Found(shape, cost, cost, 0)
 
     def unfinished() -> bool:
-        return (not limits.allow(best.cost) and estimates.effort < EFFORT) or allowance.left()
+        return not limits.allow(best.cost) and estimates.effort < EFFORT
 
     passed = [(shape, cost)]
 

@@ -10,7 +10,7 @@ from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.slot_figures import Slots, add_up, follow
-from watersmeet.model.statistics import Measured, add_alike, add_filters, add_pairs, add_predicates
+from watersmeet.model.statistics import Measured, add_alike, add_counts
 from watersmeet.runtime.context import BatchContext, at_gate, stream_watermarks_us
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.state.expiry import expire
@@ -122,9 +122,9 @@ def _measured(manifest: Manifest, streams: Sequence[StreamReport], tasks: Sequen
     batch = Measured(
         seconds,
         rows,
-        add_pairs(pair for task in tasks for pair in task.pairs),
-        add_filters(asked),
-        add_predicates(entry for task in tasks for entry in task.predicates),
+        add_counts(pair for task in tasks for pair in task.pairs),
+        add_counts(asked),
+        add_counts(entry for task in tasks for entry in task.predicates),
         add_alike(task.alike for task in tasks),
     )
     after = manifest.measured.then(batch)
@@ -170,7 +170,7 @@ def _by_slot(
     found = []
     for slot, measured in enumerate(known):
         own = [task for task in tasks if task.slot == slot]
-        pairs = add_pairs(pair for task in own for pair in task.own_pairs)
+        pairs = add_counts(pair for task in own for pair in task.own_pairs)
         found.append(measured.then(Measured(seconds, _rows(own), pairs)))
     return tuple(found)
 

@@ -16,7 +16,7 @@ from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.routing import GroupRange
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.slot_figures import SlotFigures
-from watersmeet.model.statistics import AlikeCounts, FilterCounts, PairCounts, PredicateCounts, add_filters
+from watersmeet.model.statistics import AlikeCounts, FilterCounts, PairCounts, PredicateCounts, add_counts
 
 Backlog = Mapping[str, int]  # by what is counted: files, bytes, rows
 
@@ -60,7 +60,7 @@ class StreamReport:
             furthest_us=max(furthest, default=None),
             intake=self.intake or other.intake,
             backlog=self.backlog or other.backlog,
-            filters=add_filters([*self.filters, *other.filters]),
+            filters=add_counts([*self.filters, *other.filters]),
             waiting=self.waiting + other.waiting,
         )
 

@@ -33,9 +33,7 @@ from watersmeet.model.statistics import (
     FilterCounts,
     PairCounts,
     PredicateCounts,
-    add_filters,
-    add_pairs,
-    add_predicates,
+    add_counts,
 )
 from watersmeet.plan.physical import Exchange, Node, State
 from watersmeet.plan.query import Query
@@ -302,12 +300,12 @@ class StageTask:
             rows_out=self._rows_out,
             joins=self._counts,
             rows=self.rows,
-            pairs=add_pairs(self._pairs),
-            own_pairs=add_pairs(self._own_pairs) if self.context.by_slot else (),
+            pairs=add_counts(self._pairs),
+            own_pairs=add_counts(self._own_pairs) if self.context.by_slot else (),
             rows_merged=self.rows_merged,
             groups={} if self._statistics is None else self._statistics.seen,
-            filters=add_filters(self._filters),
-            predicates=add_predicates(self._predicates),
+            filters=add_counts(self._filters),
+            predicates=add_counts(self._predicates),
             alike=self._alike,
         )
         return Outcome(self._sent, self._notices, report)

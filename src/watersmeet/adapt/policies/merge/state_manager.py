@@ -4,18 +4,17 @@ Walks the plan from the root down, and stops at the first operator at which a me
 second than memory does: results expected per row read, times the rows that can be read a second, against the recent
 output of the operator's groups. There it takes the best cold group. In the paper the operators below wait while it is
 merged. Here they do not: a merge runs in the tasks of a batch, beside the joining of new rows and never instead of it,
-and batches wait for each other. What would have waited is told with the decision. Rows that come meanwhile must fit
-where they wait (`fits_buffer`); groups for which they do not are passed over. So are groups whose results would not fit
-into memory above them (`fits_memory`), of which the paper says nothing: what they owe is left to the clean-up, which
-goes group by group. And so are groups of which nearly all was read by a merge before (`has_grown`): a merge writes all
-that it reads down again, so that without windows each would cost more than the last, for ever; as it is, a row is read
-about five times, however long a query runs.
+and batches wait for each other. What would have waited is told with the decision. Rows that come meanwhile wait in
+their sources, which have room: the paper's buffer, which a merge must not overrun (BufSpace), is not modelled. Groups
+whose results would not fit into memory above them are passed over (`fits_memory`), of which the paper says nothing:
+what they owe is left to the clean-up, which goes group by group. And so are groups of which nearly all was read by a
+merge before (`has_grown`): a merge writes all that it reads down again, so that without windows each would cost more
+than the last, for ever; as it is, a row is read about five times, however long a query runs.
 
 Where the paper leaves things open:
 - memConst is a rate of results there, and multiplies a number of results. Here the recent output is divided by the
   seconds it took, so that both sides are results a second, and `memory_weight` is a plain factor.
 - What holds before any result of an operator has come through to the end. Here all of them are taken to.
-- What to do where the buffer would overrun. Here the next best group is tried, then the operators below.
 - The paper has a chain. Here operators at one distance from the root come by their ids, and a bushy plan's operators
   below are those that feed the merging one; other branches go on.
 
@@ -25,7 +24,6 @@ with a single cold generation is never chosen.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from watersmeet.adapt.decisions import MergeGroup
@@ -40,7 +38,6 @@ class MergePace:
 
     disk_rows: float  # cold rows that can be read a second (dskConst)
     memory_weight: float = 1.0  # more than 1 favours memory (memConst)
-    buffer_rows: float | None = None  # that can wait (BufSpace); None: sources keep their rows until they are asked
     room: float = 0.3  # share of the budget that results may take above: what a spill makes room for
     growth: float = 0.2  # share of a group that is not in its largest generation, less than which is not worth a merge
 
@@ -54,8 +51,7 @@ def choose_merge(view: MemoryView, pace: MergePace) -> MergeGroup | None:
             merging = per_row * pace.disk_rows
             if merging <= probing:
                 break
-            fits = fits_buffer(view, operator.id, group.rows, pace) and fits_memory(view, group, pace)
-            if fits and has_grown(group, pace):
+            if fits_memory(view, group, pace) and has_grown(group, pace):
                 reason = (
                     f"merging {view.label(group.operator)}:{group.group} should give {merging:.4g} results a second, "
                     f"{per_row:.4g} for each of {group.rows} rows read; memory gives {probing:.4g}"
@@ -90,16 +86,3 @@ def fits_memory(view: MemoryView, cold: ColdView, pace: MergePace) -> bool:
         return True
     emitted = owed_by(cold) * kept_bytes(view, cold.operator)
     return emitted <= pace.room * view.budget_bytes
-
-
-def fits_buffer(view: MemoryView, operator: OperatorName, rows: int, pace: MergePace) -> bool:
-    """Whether a merge that reads so many rows ends before the rows that wait for it fill the buffer.
-
-    BufTime > DskTime in the paper. What waits is what comes to the operator and to those below it.
-    """
-    if pace.buffer_rows is None:
-        return True
-    waiting = {operator, *view.below(operator)}
-    came = math.fsum(rows for group in view.groups if group.operator in waiting for rows in group.arrivals)
-    buffer_seconds = view.seconds * pace.buffer_rows / came if came > 0 else math.inf
-    return buffer_seconds > rows / pace.disk_rows

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from experiments.ring_calibration import compare_seconds, ring_prices, send_seconds
 from watersmeet.lang.binder import bind
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.estimates import CostConstants
 from watersmeet.plan.query import Query
-from watersmeet.runtime.ring_calibration import compare_seconds, ring_prices, send_seconds
 
 
 def rows(width: int = 1) -> pa.RecordBatch:
