@@ -62,7 +62,7 @@ def test_an_error_in_the_input_is_the_callers_own() -> None:
 def test_events_tell_of_each_batch_and_of_the_end() -> None:
     events: list[Event] = []
     A, B = ([one_row(n) for n in (0, 5, 1)] for _ in range(2))
-    wm.sql(TEXT, A=A, B=B).run(report=events.append, clock=VirtualClock())
+    wm.sql(TEXT, A=A, B=B, time_unit="us").run(report=events.append, clock=VirtualClock())
     start, *batches, end = events
     assert (start["event"], start["plan"], start["change"]) == ("start", "(A B)", None)
     assert start["placement"] == {"slots": 2, "groups": 300, "owners": {}}
