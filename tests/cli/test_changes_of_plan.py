@@ -210,9 +210,11 @@ def test_a_job_goes_on_although_its_steps_are_named_by_a_plan_that_it_does_not_h
     steps = 'plan = "left-deep"\n' + forced(2, "auto") + spills
     job_with(tmp_path, steps, end=3).finish()
     job = job_with(tmp_path, steps)
+    told = 'is passed over: [[adapt.force]] names "J9:0", which the plan does not have'
+    assert told in job.call("explain", "job.toml")[1]
+    assert told in job.call("explain", "job.toml", "--json")[1].replace("\\", "")
     done = job.run_here()
     assert done.code == 0, done.stderr
-    told = 'is passed over: [[adapt.force]] names "J9:0", which the plan does not have'
     assert told in done.stderr
     (passed_over,) = decisions(done.events, "CannotForce")
     assert passed_over["reason"].endswith(" does not have J9:0")

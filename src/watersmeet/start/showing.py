@@ -40,7 +40,8 @@ def start_json(start: StartPlan) -> dict[str, Any]:
         start.placement,
         chosen.statistics,
     )
-    return {**plan, "placement": start.placement.to_json(), "change": start.change_json()}
+    notes = [*plan["notes"], *start.notes]
+    return {**plan, "notes": notes, "placement": start.placement.to_json(), "change": start.change_json()}
 
 
 def start_picture(start: StartPlan) -> str:
@@ -52,10 +53,10 @@ def start_picture(start: StartPlan) -> str:
 
 
 def _change_lines(start: StartPlan) -> Iterator[str]:
+    yield from start.sentences()
     change = start.change_json()
     if change is None:
         return
-    yield from start.sentences()
     if change["reason"] is not None:
         before, after = change["from"], change["to"]
         what = f"the plan is changed from {before} to {after}" if before != after else f"the plan stays {after}"

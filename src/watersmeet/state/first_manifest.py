@@ -7,7 +7,6 @@ import uuid
 from watersmeet.model.placement import Placement
 from watersmeet.plan.query import Query
 from watersmeet.plan.spec import PlanSpec
-from watersmeet.state.epochs import NOBODY, Holder
 from watersmeet.state.identity import identify
 from watersmeet.state.manifest import Manifest, Track
 from watersmeet.state.retention import Retention
@@ -24,7 +23,6 @@ def first_manifest(
     spec: PlanSpec,
     placement: Placement,
     why: str = "",
-    holder: Holder = NOBODY,
     name: str | None = None,
     retention: Retention = Retention(),  # noqa: B008 - frozen
     asked: str = "",
@@ -38,7 +36,6 @@ def first_manifest(
         placement,
         SegmentTable.of(),
         decisions=(decision,) if why else (),
-        holder=holder,
         id=new_name() if name is None else name,
         retention=retention,
     )
