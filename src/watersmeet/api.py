@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -30,11 +29,8 @@ from watersmeet.plan.output_mode import check_output_mode
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.clock import Clock
-from watersmeet.runtime.events import Report, note_to, silent
-from watersmeet.runtime.local.executor import MemoryResults
-from watersmeet.runtime.local.run import LocalRun
-from watersmeet.runtime.local.sources import LocalSource, RowsSource
-from watersmeet.runtime.opening import look_ahead, open_run
+from watersmeet.runtime.events import Report, silent
+from watersmeet.runtime.looking_ahead import look_ahead
 from watersmeet.runtime.planning import stored_costs
 from watersmeet.settings.argument_types import Settings, SettingsBesidePlan
 from watersmeet.settings.arguments import read_arguments, takes_settings
@@ -310,29 +306,12 @@ class LocalQuery(_Explained):
         """
         sections = self._sections(settings)
         asked = run_settings(sections.run, sections.adapt, self.statistics)
-        opened = open_run(self.query, asked, note=note_to(report), costs=stored_costs)
-        results = MemoryResults()
-        with closing(opened):
-            run = LocalRun(
-                opened.plan,
-                opened.checkpoint,
-                results,
-                controller=opened.controller,
-                report=report,
-                clock=clock,
-                make_spec=opened.make_spec,
-                start=opened.start,
-            )
-            again = {name: entry.replayable for name, entry in self._inputs.items()}
-            opened.report_start(Promises(again, idempotent=False), report, clock)
-            limits = sections.run.batch.limits
-            sources: dict[str, LocalSource] = {
-                entry.stream.name: RowsSource(entry.stream, self._inputs[entry.stream.name].batches(batch_rows), limits)
-                for entry in self.query.inputs
-            }
-            with closing(run):
-                for _ in run.batches(sources):
-                    yield from results.pop()
+        inputs = {name: data.batches(batch_rows) for name, data in self._inputs.items()}
+        promises = Promises({name: data.replayable for name, data in self._inputs.items()}, idempotent=False)
+        # Imported here: it takes longer than all that stands above, and to explain a query takes none of it.
+        from watersmeet.runtime.local.in_memory import results_in_memory
+
+        yield from results_in_memory(self.query, asked, inputs, sections.run.batch.limits, promises, report, clock)
 
     @takes_settings
     def explain(

@@ -19,9 +19,9 @@ from watersmeet.model.ids import Label
 from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.run.ending import Ending
 from watersmeet.run.loop import Driver
-from watersmeet.runtime.checkpoint import newest_manifest
 from watersmeet.runtime.clock import VirtualClock
 from watersmeet.runtime.context import BatchContext
+from watersmeet.runtime.looking_ahead import newest_manifest
 from watersmeet.runtime.reports import StreamReport, TaskReport
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.forced_step import ForcedStep

@@ -12,16 +12,9 @@ from watersmeet.errors import CheckpointError, StateConflictError
 from watersmeet.model.ids import Partitioning, SegmentId
 from watersmeet.model.placement import Placement
 from watersmeet.runtime import checkpoint as module
-from watersmeet.runtime.checkpoint import (
-    Checkpoint,
-    first_manifest,
-    hold,
-    in_memory,
-    newest_manifest,
-    placed_anew,
-    refuse_made_locally,
-    refuse_made_on_spark,
-)
+from watersmeet.runtime.checkpoint import Checkpoint, first_manifest, hold, in_memory, placed_anew
+from watersmeet.runtime.looking_ahead import newest_manifest
+from watersmeet.runtime.made_by import refuse_made_locally, refuse_made_on_spark
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.applying import apply_all
 from watersmeet.state.files import Folder

@@ -18,8 +18,8 @@ from watersmeet.model.streams import Stream
 from watersmeet.optimize.query_graph import Statistics
 from watersmeet.plan.query import Query
 from watersmeet.runtime import opening
-from watersmeet.runtime.checkpoint import newest_manifest
-from watersmeet.runtime.opening import OpenRun, look_ahead, open_run
+from watersmeet.runtime.looking_ahead import look_ahead, newest_manifest
+from watersmeet.runtime.opening import OpenRun, open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.forced_step import ForcedStep

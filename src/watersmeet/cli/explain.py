@@ -11,7 +11,7 @@ from watersmeet.config import load_job
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
-from watersmeet.runtime.opening import look_against, look_ahead
+from watersmeet.runtime.looking_ahead import look_against, look_ahead
 from watersmeet.start.resumption import Resumption
 from watersmeet.start.showing import start_json, start_picture, start_text
 from watersmeet.state.folders import CheckpointFolders

@@ -18,7 +18,7 @@ from typing import Any
 from watersmeet.adapt.decisions import ResizeRing, to_json
 from watersmeet.adapt.effects import of_other_slots
 from watersmeet.adapt.policies.ring.smoothing import named_moves
-from watersmeet.errors import CheckpointError, ResourceError, StateConflictError, WatersmeetError
+from watersmeet.errors import ResourceError, StateConflictError, WatersmeetError
 from watersmeet.model.file_sums import sum_of
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.placement import Placement
@@ -169,12 +169,6 @@ class Checkpoint:
                 self._lock.release()
 
 
-def newest_manifest(folders: CheckpointFolders) -> Manifest | None:
-    """What a checkpoint holds, to look at; None if there is none."""
-    table = FileTable.open(folders.state)
-    return None if table is None else table.manifest
-
-
 def this_run(waiting: tuple[Folder, ...] = ()) -> Holder:
     """This process as the holder of a checkpoint, which gives it its epoch."""
     addresses = tuple(folder.path() for folder in waiting)
@@ -279,31 +273,3 @@ def _ring_told(manifest: Manifest, placement: Placement) -> dict[str, Any]:
 
 def retention_changed(manifest: Manifest, retention: Retention) -> list[Update]:
     return [] if manifest.retention == retention else [SetRetention(retention)]
-
-
-def refuse_made_on_spark(folders: CheckpointFolders) -> None:
-    """For the local runtime. What was read is in Spark's part of the checkpoint, so it would be read again."""
-    if folders.spark.names():
-        raise CheckpointError(
-            "the checkpoint was made by the spark runtime",
-            detail=f"{folders.spark.path()} says how far its sources were read, which the local runtime cannot go by.",
-            hint='Use runtime = "spark" in [run], or another checkpoint folder.',
-        )
-
-
-def refuse_made_locally(manifest: Manifest) -> None:
-    """For Spark, which would read all of the files again."""
-    if any(progress.reads_files for progress in manifest.streams.values()):
-        raise CheckpointError(
-            "the checkpoint was made by the local runtime",
-            detail="Its state says which files were read, which Spark cannot go by.",
-            hint='Use runtime = "local" in [run], or another checkpoint folder.',
-        )
-
-
-def refuse_other_runtime(runtime: str, folders: CheckpointFolders, manifest: Manifest | None) -> None:
-    """Refuse a checkpoint that the other runtime made."""
-    if runtime == "local":
-        refuse_made_on_spark(folders)
-    elif manifest is not None:
-        refuse_made_locally(manifest)

@@ -8,17 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from watersmeet.adapt.controller import Controller
-from watersmeet.errors import CheckpointError, StateConflictError, WatersmeetError
+from watersmeet.errors import StateConflictError
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.runtime.checkpoint import (
     Checkpoint,
     hold,
     hold_in_memory,
-    newest_manifest,
     placed_anew,
     prepare_to_take,
-    refuse_other_runtime,
     retention_changed,
     this_run,
 )
@@ -27,63 +25,20 @@ from watersmeet.runtime.events import Report, StartEvent
 from watersmeet.runtime.make_spec import MakeSpec
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.planning import Note, Planner, StartCosts, measured_costs, planning_of, silent_note
-from watersmeet.runtime.upgrading import open_table, refuse_unreleased
+from watersmeet.runtime.upgrading import open_table
 from watersmeet.settings.run import RunSettings
 from watersmeet.start.promises import Promises
 from watersmeet.start.resolve import resolve
-from watersmeet.start.resumption import Resumption, refused_resumption, resumption_of
 from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.files import Folder
 from watersmeet.state.first_manifest import new_name
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.lock import CheckpointLock
 from watersmeet.state.manifest import ANSWERS, Manifest
-from watersmeet.state.table import FileTable, OlderFormatError
+from watersmeet.state.table import FileTable
 from watersmeet.state.updates import SetTracks, Update
 
 TAKES_TRIED = 20  # of a checkpoint that other runs are at work on, or are just taking too
-
-
-def look_ahead(
-    query: Query,
-    settings: RunSettings,
-    folders: CheckpointFolders | None,
-    runtime: str,
-    note: Note = silent_note,
-    costs: StartCosts = measured_costs,
-) -> StartPlan:
-    """What a run would begin with now. Takes no lock and changes nothing; true until somebody commits."""
-    manifest = None
-    if folders is not None:
-        manifest = _look_at(folders)
-        refuse_other_runtime(runtime, folders, manifest)
-    return resolve(query, settings, manifest, costs(query, settings, manifest, note))
-
-
-def look_against(
-    query: Query, settings: RunSettings, folders: CheckpointFolders, runtime: str, note: Note = silent_note
-) -> Resumption:
-    """What a run would do with the checkpoint in `folders`, which must be there, or what it would be refused for."""
-    manifest = _look_at(folders)
-    if manifest is None:
-        raise CheckpointError(
-            f'there is no checkpoint in "{folders.home.path()}"',
-            hint="Name the folder that [run] checkpoint or checkpointLocation names.",
-        )
-    try:
-        refuse_other_runtime(runtime, folders, manifest)
-        return resumption_of(resolve(query, settings, manifest, measured_costs(query, settings, manifest, note)))
-    except WatersmeetError as error:
-        return refused_resumption(manifest, settings, error)
-
-
-def _look_at(folders: CheckpointFolders) -> Manifest | None:
-    """The newest version of a checkpoint; None if there is none."""
-    try:
-        return newest_manifest(folders)
-    except OlderFormatError as error:
-        refuse_unreleased(error)
-        raise
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from watersmeet.lang.binder import bind
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.plan.query import Query
 from watersmeet.run.ending import Ending
-from watersmeet.runtime.checkpoint import refuse_made_on_spark
 from watersmeet.runtime.clock import Clock
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.gathering import Gatherer
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import FileSource
+from watersmeet.runtime.made_by import refuse_made_on_spark
 from watersmeet.runtime.moved_files import take_along
 from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs

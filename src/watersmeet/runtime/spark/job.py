@@ -23,8 +23,8 @@ from watersmeet.lang.binder import bind
 from watersmeet.plan.output_mode import IN_JOB_FILE, check_output_mode
 from watersmeet.runtime.events import Report, note_to
 from watersmeet.runtime.local.sources import probe_files
+from watersmeet.runtime.looking_ahead import look_ahead
 from watersmeet.runtime.moved_files import refuse_moved_on_spark
-from watersmeet.runtime.opening import look_ahead
 from watersmeet.runtime.source_files import SourceRoot
 from watersmeet.runtime.spark.carried_types import refuse_collations
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate, translate_start

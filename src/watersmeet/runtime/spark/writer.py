@@ -16,10 +16,11 @@ from watersmeet.plan.output_mode import APPEND, check_output_mode, refuse_gather
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.plan.query import Query
 from watersmeet.run.ending import Ending
-from watersmeet.runtime.checkpoint import refuse_made_locally
 from watersmeet.runtime.events import Report, note_to, silent
 from watersmeet.runtime.gathering import Gatherer
-from watersmeet.runtime.opening import OpenRun, look_ahead, open_run
+from watersmeet.runtime.looking_ahead import look_ahead
+from watersmeet.runtime.made_by import refuse_made_locally
+from watersmeet.runtime.opening import OpenRun, open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 from watersmeet.runtime.spark.executor import SparkExecutor, use_this_python
