@@ -228,7 +228,6 @@ def _spread(value: Any) -> LabelledSpread:
     return Label(match[1]), int(match[2]), slots, match[4]
 
 
-@dataclass(frozen=True)
 class Steps(Kind[tuple[ForcedStep, ...]]):
     """Entries of `[[adapt.force]]`: a list of sections, as text in TOML."""
 

@@ -117,7 +117,6 @@ class Kind(Generic[T]):
         return json.dumps(self.given(value))
 
 
-@dataclass(frozen=True)
 class Text(Kind[str]):
     python: ClassVar[str] = "str"
 
@@ -129,7 +128,6 @@ class Text(Kind[str]):
         return {"type": "string"}
 
 
-@dataclass(frozen=True)
 class Folder(Text):
     """A path or an address. Empty text would be the current folder, which nobody means by it."""
 
@@ -181,7 +179,6 @@ def refuse_unknown(value: object, words: Sequence[str], name: str, where: str = 
         )
 
 
-@dataclass(frozen=True)
 class Flag(Kind[bool]):
     python: ClassVar[str] = "bool"
 
@@ -264,7 +261,6 @@ _SIZE = r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]([iI]?[bB])?|[bB])?\s*$"
 _DURATION = r"^\s*\d+(\.\d+)?\s*([Mm]icrosecond|[Mm]illisecond|[Ss]econd|[Mm]inute|[Hh]our|[Dd]ay)s?\s*$"
 
 
-@dataclass(frozen=True)
 class Size(Kind[int]):
     """A number of bytes, or text such as "512MB"."""
 
@@ -285,7 +281,6 @@ class Size(Kind[int]):
         return bytes_text(value).replace(" ", "")
 
 
-@dataclass(frozen=True)
 class Duration(Kind[timedelta]):
     """Text such as "10 seconds", in Python also a timedelta."""
 
@@ -310,7 +305,6 @@ class Duration(Kind[timedelta]):
         return duration_text(microseconds(value))
 
 
-@dataclass(frozen=True)
 class RowLimit(Kind[int | str]):
     """A number of rows, or "off"."""
 
@@ -325,7 +319,6 @@ class RowLimit(Kind[int | str]):
         return {"anyOf": [{"type": "integer", "minimum": 1}, {"const": OFF}]}
 
 
-@dataclass(frozen=True)
 class SizeLimit(Kind[int | str]):
     """A number of bytes, text such as "32MB", or "off"."""
 

@@ -17,7 +17,6 @@ RELOCATE = (AGGRESSIVE, PASSIVE)
 RING_ADAPT = (OFF, "smooth", AUTO)
 
 
-@dataclass(frozen=True)
 class RingSlots(Kind[int]):
     """A number of slots, or "auto", which is 0."""
 

@@ -45,7 +45,6 @@ _SOURCE_CUTS = {
 }
 
 
-@dataclass(frozen=True)
 class Cores(Kind[float]):
     python: ClassVar[str] = "float"
 
@@ -64,7 +63,6 @@ class Cores(Kind[float]):
         return {"type": "number", "exclusiveMinimum": 0}
 
 
-@dataclass(frozen=True)
 class Weights(Kind[tuple[float, ...]]):
     """A number for each slot."""
 
@@ -90,7 +88,6 @@ class Weights(Kind[tuple[float, ...]]):
         return {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "minItems": 1}
 
 
-@dataclass(frozen=True)
 class Trigger(Duration):
     """How often a batch starts; `available-now`, None, for all there is at once, and then the end."""
 

@@ -15,7 +15,6 @@ from watersmeet.settings.words import OFF
 IN_TIME = Number("It is a time above 0 that a batch may take.", above=0, below=math.inf)  # seconds of a batch
 
 
-@dataclass(frozen=True)
 class SlotLimits(Kind[tuple[int, int]]):
     """The fewest and the most slots."""
 
