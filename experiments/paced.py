@@ -35,7 +35,8 @@ import numpy as np
 import pyarrow as pa
 
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import BeginMigration, ChangePlan, MigrationAbandoned, MoveGroups
+from watersmeet.adapt.decisions.change_plan import BeginMigration, ChangePlan, MigrationAbandoned
+from watersmeet.adapt.decisions.place import MoveGroups
 from watersmeet.model.ids import StateName
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import Groups

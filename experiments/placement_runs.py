@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from experiments.budgeted import History, Sample, run_budgeted
 from experiments.placement import LAZY, Contender, Extent, Setting, level_loads, looking, settings
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import Decision
+from watersmeet.adapt.decisions.decision import Decision
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance_slots import BalanceSlots

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 import watersmeet as wm
 from drawn_plans import all_plans, place_filters, placed_plans
 from strategies import RANDOMS, Case, cases, contract_settings, counted
-from watersmeet.adapt.decisions import CutGroup
+from watersmeet.adapt.decisions.cut_group import CutGroup
 from watersmeet.adapt.policies.unite_parts import UniteColdParts
 from watersmeet.errors import RingError
 from watersmeet.kernel.hashing import hash_keys

@@ -23,21 +23,13 @@ from drawn_plans import key_classes, placed_plans
 from strategies import RANDOMS, Case, cases, contract_settings, counted
 from test_contract import tuned
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import (
-    ChangePlan,
-    CloseLive,
-    CutGroup,
-    Decision,
-    DrawTogether,
-    MergeGenerations,
-    MergeGroup,
-    MoveGroups,
-    Rescale,
-    SpillAggregates,
-    SpillGroups,
-    SpreadGroup,
-    UniteParts,
-)
+from watersmeet.adapt.decisions.change_plan import ChangePlan
+from watersmeet.adapt.decisions.cut_group import CutGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import MergeGenerations, MergeGroup, UniteParts
+from watersmeet.adapt.decisions.place import DrawTogether, MoveGroups, SpreadGroup
+from watersmeet.adapt.decisions.rescale import Rescale
+from watersmeet.adapt.decisions.spill import CloseLive, SpillAggregates, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES, relocation, time_of_slots
 from watersmeet.adapt.policies.migrate import ROADS, seeded

@@ -17,7 +17,7 @@ from unittest import mock
 from benchmarks.harness import align
 from benchmarks.migration.data import Stage, Windowed, answer, delivered, link
 from benchmarks.migration.jobs import Setting, run, warm_up
-from watersmeet.adapt.decisions import Decision
+from watersmeet.adapt.decisions.decision import Decision
 from watersmeet.adapt.policies.replan_worthwhile import ReplanWorthwhile
 
 PLAN = "(((A B) C) D)"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from small_plans import SECOND, chain_plan, named, piece
-from watersmeet.adapt.decisions import Decision
+from watersmeet.adapt.decisions.decision import Decision
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policy import Policy
 from watersmeet.model.routing import GroupRange
@@ -14,8 +14,9 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.expiry import Watermarks
+from watersmeet.state.learned import Learned
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.manifest import Manifest
 
 PLAN = chain_plan()
 J1, J2 = named(PLAN, "J1"), named(PLAN, "J2")

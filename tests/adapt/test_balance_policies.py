@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from watersmeet.adapt.decisions import DrawTogether, MoveGroups, SpillGroups
+from watersmeet.adapt.decisions.place import DrawTogether, MoveGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
 from watersmeet.adapt.policies.balance.active_disk import active_disk
 from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
@@ -24,6 +25,7 @@ from watersmeet.adapt.policies.balance.load import (
 from watersmeet.adapt.policies.balance.relocation import relocate
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
 from watersmeet.adapt.policies.balance_slots import _cut_in_vain
+from watersmeet.adapt.trials import figures_of
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import OperatorName, Partitioning
 
@@ -71,7 +73,8 @@ def test_half_of_the_difference_goes_over() -> None:
         "slot 0 has 41,943,040 bytes and slot 1 4,194,304, 10% of that: 18,874,368 go over, the largest groups, "
         "and it is 100%"
     )
-    assert found.figures == {"most_bytes": 40.0 * MB, "most_bytes_expected": 22.0 * MB}
+    told = figures_of(found.trial)
+    assert (told["most_bytes"], told["most_bytes_expected"]) == (40.0 * MB, 22.0 * MB)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +199,7 @@ def test_seconds_are_levelled() -> None:
     found = level_seconds(view(*held, seconds=(3.0, 1.0), batches=5), 0.8)
     assert moves(found) == [(0, 1), (1, 1)]
     assert found is not None
-    assert found.figures == {"seconds": 3.0, "seconds_expected": 2.0}  # type: ignore[union-attr]
+    assert figures_of(found.trial) == {"seconds": 3.0, "seconds_expected": 2.0}  # type: ignore[union-attr]
     assert "slot 0 takes 3 s of a batch and another 1 s: 2 groups go over, and the longest takes 2 s" in found.reason
 
 
@@ -268,8 +271,9 @@ def test_a_hot_key_is_spread() -> None:
     found = level_seconds(hot_view(), 0.8)
     assert isinstance(found, SpreadWanted)
     assert (found.operator, found.group, found.slots) == (J1, 0, (0, 1))
-    assert found.figures["seconds"] == 3.0
-    assert found.figures["seconds_expected"] == pytest.approx(1.78, abs=0.01)
+    told = figures_of(found.trial)
+    assert told["seconds"] == 3.0
+    assert told["seconds_expected"] == pytest.approx(1.78, abs=0.01)
     assert found.reason == (
         "it takes 99% of the 3 s of slot 0 and is hardly more than one key: dealt out over 2 slots, it leaves the "
         "longest of them 1.78 s"

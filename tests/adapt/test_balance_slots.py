@@ -12,20 +12,25 @@ import pytest
 
 from adapt.asking import J1, J2, PLAN, Asked, at, entry
 from small_plans import SECOND, manifest_of
-from watersmeet.adapt.decisions import CountPushed, MoveGroups, ReviewMoves, SpillGroups
-from watersmeet.adapt.effects import effects_of, settle
+from watersmeet.adapt.decisions.effects import Known, effects_of
+from watersmeet.adapt.decisions.place import MoveGroups
+from watersmeet.adapt.decisions.review import Review
+from watersmeet.adapt.decisions.spill import CountPushed, SpillGroups
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policies.balance import relocation
 from watersmeet.adapt.policies.balance.load import Piece
 from watersmeet.adapt.policies.balance_slots import BalanceSlots, _described
+from watersmeet.adapt.settle import settle
+from watersmeet.adapt.trials import figures_of, lesson_of
 from watersmeet.adapt.view import MemoryView
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.placement import Placement
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import BalanceSettings
+from watersmeet.state.learned import BALANCE, Learned, Trial
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import BatchRecord, Learned, Manifest
+from watersmeet.state.manifest import BatchRecord, Manifest
 
 # Groups 0 to 3 are slot 0's. They have 40 bytes each; those of slot 1 have none, or as many.
 CROWDED = (entry("a", "A", groups=((0, 4),), rows=2), entry("b", "B", groups=((0, 4),), rows=2))
@@ -108,19 +113,24 @@ def test_a_span_of_time_lies_between_two_moves() -> None:
 
     (first,) = propose(100, Learned(slots=MEASURED))
     assert isinstance(first, MoveGroups)
-    assert first.figures["at_us"] == 100 * SECOND
-    learned = Learned(moved={"batch": 0, **first.figures}, slots=MEASURED)
+    assert figures_of(first.trial)["at_us"] == first.at_us == 100 * SECOND
+    assert first.trial is not None
+    made = replace(first.trial, at_batch=0)
+    learned = Learned(trials=(made,), moved_us=first.at_us, placed_before=0, slots=MEASURED)
     assert propose(144, learned) == []
     review, second = propose(145, learned)
-    assert isinstance(review, ReviewMoves) and isinstance(second, MoveGroups)
+    assert isinstance(review, Review) and isinstance(second, MoveGroups)
 
 
 def test_a_review_leaves_when_it_was() -> None:
-    learned = Learned(moved={"batch": 3, "at_us": 7.0, "most_bytes": 1.0, "most_bytes_expected": 1.0})
+    trial = Trial(BALANCE, "x", 3, {"most_bytes": 1.0}, {"most_bytes": 1.0})
+    learned = Learned(trials=(trial,), moved_us=7, placed_before=3)
     manifest = manifest_of(PLAN, *LEVEL)
-    effects = effects_of(settle([ReviewMoves("", {})]), PLAN, manifest, Ledgers(PLAN), learned)
+    effects = effects_of(
+        settle([Review(trial, {"most_bytes": 1.0}, True, "")]), Known(PLAN, manifest, Ledgers(PLAN), learned)
+    )
     (learn,) = [update.learned for update in effects.updates if hasattr(update, "learned")]
-    assert learn.moved == {"batch": 3, "at_us": 7.0}
+    assert (learn.trials, learn.moved_us, learn.placed_before) == ((), 7, 3)
 
 
 @pytest.mark.parametrize(
@@ -134,36 +144,40 @@ def test_a_review_leaves_when_it_was() -> None:
 )
 def test_how_long_it_waits_after_moves(after: float, gaps: list[int]) -> None:
     """A group is to move at every look. It should take the longest slot from 10 s to 5 s, and it is `after`."""
-    move = MoveGroups(((J1, 0, 1),), 0, "x", {"seconds": 10.0, "seconds_expected": 5.0})
+    trial = Trial(BALANCE, "a group", 0, {"seconds": 10.0}, {"seconds": 5.0})
+    move = MoveGroups(((J1, 0, 1),), 0, "x", trial)
     figures = (SlotFigures(seconds=after, cpu_seconds=after), SlotFigures())
     by_time = BalanceSlots.of(AdaptSettings(balance=BalanceSettings("time")))
-    learned, moved, reviews = Learned(slots=figures), list[int](), list[ReviewMoves]()
+    learned, moved, reviews = Learned(slots=figures), list[int](), list[Review]()
     for batch in range(5, 200):
         case = replace(asked(*LEVEL, after_batch=batch - 1), learned=learned)
-        stub = (("time", lambda view, threshold, batch=batch: replace(move, before_batch=batch)),)
+        made = replace(move, before_batch=batch, trial=replace(trial, at_batch=batch))
+        stub = (("time", lambda view, threshold, made=made: made),)
         with mock.patch("watersmeet.adapt.policies.balance_slots.BALANCE_POLICIES", stub):
             decided = case.propose(by_time)
-        reviews += [entry for entry in decided if isinstance(entry, ReviewMoves)]
+        reviews += [entry for entry in decided if isinstance(entry, Review)]
         moved += [batch for entry in decided if isinstance(entry, MoveGroups)]
-        effects = effects_of(settle(decided), PLAN, case.manifest, Ledgers(PLAN), learned)
+        effects = effects_of(settle(decided), Known(PLAN, case.manifest, Ledgers(PLAN), learned))
         learned = next((update.learned for update in effects.updates if hasattr(update, "learned")), learned)
     assert [later - sooner for sooner, later in itertools.pairwise(moved)][:5] == gaps
-    assert reviews[0].figures["in_vain"] == (gaps[0] > 5)
+    assert reviews[0].paid == (gaps[0] == 5)
+    lesson = lesson_of(learned, BALANCE)
+    assert lesson is not None and bool(lesson.in_vain) == (gaps[0] > 5)
 
 
 def test_what_is_pushed_out_goes_with_all_operators_and_is_counted() -> None:
     def push(view: object, threshold: float) -> SpillGroups:
-        return SpillGroups(((J1, 1),), "x")
+        return SpillGroups(((J1, 1),), "x", 40, 2.0)
 
     with mock.patch("watersmeet.adapt.policies.balance_slots.BALANCE_POLICIES", (("active-disk", push),)):
         settings = AdaptSettings(balance=BalanceSettings("active-disk"))
         spill, count = asked(*CROWDED).propose(BalanceSlots.of(settings))
     assert isinstance(spill, SpillGroups)
     same = [name for name in (J1, J2) if PLAN.operators[name].partitioning == PLAN.operators[J1].partitioning]
-    assert spill == SpillGroups(tuple((name, 1) for name in same), "active-disk: x")
+    assert spill == SpillGroups(tuple((name, 1) for name in same), "active-disk: x", 40, 2.0)
     assert count == CountPushed(40)
     manifest: Manifest = manifest_of(PLAN, *CROWDED)
-    effects = effects_of(settle([spill, count]), PLAN, manifest, Ledgers(PLAN), Learned())
+    effects = effects_of(settle([spill, count]), Known(PLAN, manifest, Ledgers(PLAN), Learned()))
     (learn,) = [update.learned for update in effects.updates if hasattr(update, "learned")]
     assert learn.pushed_bytes == 40
 

@@ -8,15 +8,21 @@ import pytest
 
 from adapt.asking import J1, J2, PLAN, Asked, entry
 from small_plans import GROUPS, manifest_of
-from watersmeet.adapt.decisions import CloseLive, Decision, ExpectResults, MergeGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.effects import Known, effects_of
+from watersmeet.adapt.decisions.merge import MergeGroup
+from watersmeet.adapt.decisions.spill import CloseLive
+from watersmeet.adapt.estimates import owed_by_group
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.clean_up_all import CleanUpAll
 from watersmeet.adapt.policies.merge_passed import MergePassed
 from watersmeet.adapt.policies.merge_tiers import MergeTiers
+from watersmeet.model.ids import OperatorName
 from watersmeet.model.segments import Segment
 from watersmeet.settings.adapt import AdaptSettings
-from watersmeet.state.manifest import Learned
+from watersmeet.state.learned import MERGE, Learned, Lesson, Trial
+from watersmeet.state.ledger import Ledgers
 
 MERGING = (CleanUpAll, MergePassed, MergeTiers)
 
@@ -90,10 +96,26 @@ def test_it_allows_for_what_it_emits(keyed: list[Segment]) -> None:
 
 
 def test_it_learns_how_many_of_the_results_expected_come(keyed: list[Segment]) -> None:
-    learned = Learned(come_true={J1: 0.1, J2: 50.0})
+    learned = Learned(lessons=(came(J1, 100.0), came(J2, 50_000.0)))
     assert len(merged(decided(*keyed, budget=5000, learned=learned))) == 6, "a tenth came: 400 bytes emitted"
-    (expected,) = [d for d in decided(*keyed, budget=5000) if isinstance(d, ExpectResults)]
-    assert (expected.operator, expected.results) == (J1, pytest.approx(200, rel=0.001))
+
+
+def came(operator: OperatorName, results: float) -> Lesson:
+    """So many results of 1,000."""
+    return Lesson(Trial(MERGE, "", 0, {}, {"results": 1000.0}, operator), {"results": results}, True)
+
+
+def test_a_merge_predicts_its_results(keyed: list[Segment]) -> None:
+    """For all groups that are merged together, with what they have in memory."""
+    manifest = manifest_of(PLAN, *keyed)
+    groups = merged(decided(*keyed, budget=5000))
+    merges: list[Decision] = [MergeGroup(operator, group, "x") for operator, group in groups]
+    effects = effects_of(merges, Known(PLAN, manifest, Ledgers(PLAN), Learned()))
+    assert effects.learned is not None
+    (trial,) = effects.learned.trials
+    assert (trial.kind, trial.of, trial.expected) == (MERGE, J1, {"results": pytest.approx(200, rel=0.001)})
+    ledger = Ledgers(PLAN).at(manifest)[J1]
+    assert sum(owed_by_group(ledger, group, True) for _, group in groups) == pytest.approx(trial.expected["results"])
 
 
 def test_rows_that_have_cooled_are_owed_too() -> None:

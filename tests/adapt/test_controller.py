@@ -11,7 +11,9 @@ import pytest
 from adapt.asking import HELD, J1, PLAN, Asked, at, entry
 from small_plans import manifest_of
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import MergeGroup
+from watersmeet.adapt.decisions.spill import CannotSpill, SpillGroups
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.errors import InternalError
@@ -19,7 +21,7 @@ from watersmeet.model.origin import ByPolicy, Forced, Origin
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import BalanceSettings
 from watersmeet.settings.forced_step import ForcedStep
-from watersmeet.state.manifest import Learned
+from watersmeet.state.learned import Learned
 
 SAY = ByPolicy("say")
 

@@ -8,28 +8,23 @@ import pytest
 
 from adapt.asking import ALL, HELD, J1, J2, PLAN, entry
 from small_plans import manifest_of, state_of
-from watersmeet.adapt.decisions import (
-    CannotForce,
-    CannotSpill,
-    CloseLive,
-    CutGroup,
-    Decision,
-    ExpectResults,
-    MergeGenerations,
-    MergeGroup,
-    Move,
-    MoveGroups,
-    Rescale,
-    SpillGroups,
-    UniteParts,
-)
-from watersmeet.adapt.effects import Effects, effects_of, settle
+from watersmeet.adapt.decisions.cannot_force import CannotForce
+from watersmeet.adapt.decisions.cut_group import CutGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.effects import Effects, Known, effects_of
+from watersmeet.adapt.decisions.merge import MergeGenerations, MergeGroup, UniteParts
+from watersmeet.adapt.decisions.place import Move, MoveGroups
+from watersmeet.adapt.decisions.rescale import Rescale
+from watersmeet.adapt.decisions.spill import CannotSpill, CloseLive, SpillGroups
+from watersmeet.adapt.decisions.work import Work
+from watersmeet.adapt.settle import settle
 from watersmeet.model.ids import LIVE, Generation, OperatorName, Partitioning, SegmentId
 from watersmeet.model.origin import ByPolicy, Forced
 from watersmeet.model.segments import Segment
 from watersmeet.state.applying import apply_all
+from watersmeet.state.learned import MERGE, Learned, Trial
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.taken import Taken
 from watersmeet.state.updates import CloseGroups, Learn, RecordDecision
 
@@ -44,7 +39,7 @@ SPILL = SpillGroups(((J1, 1), (J1, 2)), "s")
 TIER = MergeGenerations(J1, (Generation(1), Generation(2)), ((0, 4),), "t")
 NEWER = (Generation(3), Generation(4))
 FEWER, MORE = Rescale(2, 1, 1, "r"), Rescale(2, 3, 1, "r")
-LEVELLED = MoveGroups(((J1, 0, 1),), 1, "time: ..", {"seconds": 3.0, "seconds_expected": 2.0})
+LEVELLED = MoveGroups(((J1, 0, 1),), 1, "time: ..")
 FORCED_MOVE = MoveGroups(((J1, 0, 1),), 1, "x", origin=Forced())
 FORCED_FEWER, FORCED_MORE = replace(FEWER, origin=Forced()), replace(MORE, origin=Forced())
 
@@ -126,7 +121,7 @@ def test_settle(decisions: list[Decision], settled: list[Decision]) -> None:
 
 def effects(decisions: list[Decision], *segments: Segment, learned: Learned | None = None) -> tuple[Effects, Manifest]:
     manifest = manifest_of(PLAN, *segments)
-    return effects_of(decisions, PLAN, manifest, Ledgers(PLAN), learned or Learned()), manifest
+    return effects_of(decisions, Known(PLAN, manifest, Ledgers(PLAN), learned or Learned())), manifest
 
 
 def test_a_spill_closes_all_states_of_its_operator_and_no_other() -> None:
@@ -162,7 +157,7 @@ def test_what_is_live_is_closed_before_a_merge() -> None:
     ]
     found, _ = effects(decisions, *HELD, entry("old", "A", groups=((1, 2),), cold=7))
     assert found.updates[0] == CloseGroups(J1, STATES, ((1, 3),), Generation(8))
-    assert found.work.merges == ((J1, 1), (J1, 2), (J1, 3))
+    assert Work.of(found.work).merges == ((J1, 1), (J1, 2), (J1, 3))
     assert [entry["group"] for entry in found.shown] == [1, 2, 3]
 
 
@@ -176,7 +171,7 @@ def test_rows_that_cooled_are_closed_with_their_generation() -> None:
 
 def test_a_cut_is_left_to_be_counted_and_shown() -> None:
     found, _ = effects([CUT], *HELD)
-    assert (found.cuts, bool(found.work)) == ((CUT,), False)
+    assert found.work == (CUT,)
     (shown,) = found.shown
     taken = Taken("cut", 1, ByPolicy(), J1, ((3, 4),))
     assert found.updates == (RecordDecision(shown, taken), Learn(Learned(placed_before=1)))
@@ -185,7 +180,7 @@ def test_a_cut_is_left_to_be_counted_and_shown() -> None:
 
 def test_means_to_an_end_are_not_shown() -> None:
     found, _ = effects([CloseLive(((J1, 0),), "room"), UNITE], *HELD)
-    assert (found.shown, found.work.unites) == ((), (UNITE,))
+    assert (found.shown, found.work) == ([], (UNITE,))
     assert [type(update) for update in found.updates] == [CloseGroups]
 
 
@@ -197,8 +192,24 @@ def test_that_nothing_can_be_spilled_is_recorded() -> None:
 
 
 def test_what_is_expected_is_learned_with_the_commit() -> None:
-    found, _ = effects([MergeGroup(J1, 0, "x"), ExpectResults(J1, 9.0)], *HELD, learned=Learned(0.5, {J2: 2.0}))
-    assert found.updates[-1] == Learn(Learned(0.5, {J2: 2.0}, (J1, 9.0)))
+    """The live generation of group 0 has 5 rows of each input, the closed one 5 more of A, and all have one key."""
+    old = replace(entry("old", "A", rows=5, cold=1), group_keys=(1,) * 8)
+    held = [replace(segment, group_keys=(1,) * 8) for segment in HELD]
+    found, _ = effects([MergeGroup(J1, 0, "x"), MergeGroup(J1, 1, "x")], *held, old, learned=Learned(0.5))
+    results = pytest.approx(2 * 5.0 * 5.0, rel=0.01)  # keys are estimated
+    assert found.learned is not None
+    assert found.learned.trials == (Trial(MERGE, "merges of J1", 1, {}, {"results": results}, J1),)
+    assert found.updates[-1] == Learn(found.learned)
+
+
+def test_a_spill_predicts_what_it_frees_and_puts_off() -> None:
+    spills: list[Decision] = [SpillGroups(((J1, 0),), "x", 100, 3.0), SpillGroups(((J1, 1),), "x", 100, 4.0)]
+    found, manifest = effects(spills, *HELD)
+    assert found.learned is not None
+    freed, put_off = found.learned.trials
+    assert (freed.before, freed.expected) == ({"bytes": 800.0}, {"bytes": 600.0})
+    assert put_off.expected == {"results": 7.0}
+    assert apply_all(found.updates, manifest).active_bytes == 600
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,15 @@ import pytest
 
 from adapt.asking import HELD, J1, J2, PLAN, Asked
 from small_plans import GROUPS, chain_plan, manifest_of
-from watersmeet.adapt.decisions import (
-    CannotForce,
-    ChangePlan,
-    CutGroup,
-    Decision,
-    DrawTogether,
-    MergeGroup,
-    MigrationAbandoned,
-    MoveGroups,
-    Rescale,
-    SpillGroups,
-    SpreadGroup,
-    record_change,
-    to_json,
-)
-from watersmeet.adapt.effects import effects_of
+from watersmeet.adapt.decisions.cannot_force import CannotForce
+from watersmeet.adapt.decisions.change_plan import ChangePlan, MigrationAbandoned, record_change
+from watersmeet.adapt.decisions.cut_group import CutGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.effects import Known, effects_of
+from watersmeet.adapt.decisions.merge import MergeGroup
+from watersmeet.adapt.decisions.place import DrawTogether, MoveGroups, SpreadGroup
+from watersmeet.adapt.decisions.rescale import Rescale
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.check_forced import check_steps
 from watersmeet.adapt.policies.force_steps import ForceSteps
 from watersmeet.errors import JobError
@@ -35,8 +28,9 @@ from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.forced_step import ForcedStep, LabelledGroup, LabelledMove, parse_step
 from watersmeet.state.applying import apply_all
+from watersmeet.state.learned import Learned
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.taken import CUT, Taken
 from watersmeet.state.updates import RecordDecision
 
@@ -86,7 +80,7 @@ def cut(operator: OperatorName, group: int, at_hash: int) -> CutGroup:
 
 def recorded(decision: Decision) -> RecordDecision:
     """As a run records what it has done."""
-    told = to_json(decision)
+    told = decision.to_json()
     if isinstance(decision, ChangePlan):
         return record_change({**told, "asked": decision.plan})
     if isinstance(decision, MigrationAbandoned):
@@ -225,7 +219,7 @@ STEP = ForcedStep(1, plan="mjoin", by="moving-state", cut=((L1, 3),), spill=((L1
 def proposed(*steps: ForcedStep, made: tuple[Decision, ...] = (), plan: PhysicalPlan = PLAN) -> list[Decision]:
     """Before batch 1, after these were decided."""
     settings = AdaptSettings(forced=steps)
-    manifest = apply_all([RecordDecision(to_json(decision)) for decision in made], manifest_of(plan))
+    manifest = apply_all([RecordDecision(decision.to_json()) for decision in made], manifest_of(plan))
     settings = AdaptSettings(forced=steps)
     manifest = apply_all(map(recorded, made), manifest_of(plan))
     return Asked(manifest, settings=settings, plan=plan).propose(ForceSteps.of(settings))
@@ -293,7 +287,7 @@ def test_groups_are_moved_and_slots_come_and_go() -> None:
     assert forced(step) == [rescaled, moved]
     assert forced(ForcedStep(1, slots=2, move=((L1, (0, 1), 0),))) == []
     settings, manifest = AdaptSettings(forced=(step,)), manifest_of(PLAN, *HELD)
-    after = apply_all(effects_of([rescaled, moved], PLAN, manifest, Ledgers(PLAN), Learned()).updates, manifest)
+    after = apply_all(effects_of([rescaled, moved], Known(PLAN, manifest, Ledgers(PLAN), Learned())).updates, manifest)
     first, second = (after.placement.of(PLAN.operators[operator].partitioning) for operator in (J1, J2))
     assert (after.placement.slots, after.placement.asked_slots) == (3, 2)
     assert (first.owners[0], second.owners[7]) == (2, 0)
@@ -413,15 +407,15 @@ def test_groups_are_spread_and_drawn_together() -> None:
     moved, spread = MoveGroups(((J1, 0, 1),), 1, "forced"), SpreadGroup(J1, 0, "A", (1, 0), 1, "forced")
     assert forced(step) == [moved, spread], "nothing is to be drawn together"
     settings, manifest = AdaptSettings(forced=(step,)), manifest_of(PLAN, *HELD)
-    after = apply_all(effects_of([moved, spread], PLAN, manifest, Ledgers(PLAN), Learned()).updates, manifest)
+    after = apply_all(effects_of([moved, spread], Known(PLAN, manifest, Ledgers(PLAN), Learned())).updates, manifest)
     assert after.placement.spreads == {PLAN.operators[J1].partitioning: {0: Spread("A", (1, 0))}}
     assert Asked(after, settings=settings).propose(ForceSteps.of(settings)) == []
     draw = AdaptSettings(forced=(ForcedStep(1, draw_together=((L1, 0),)),))
     (drawn,) = Asked(after, settings=draw).propose(ForceSteps.of(draw))
     assert drawn == DrawTogether(J1, 0, 1, "forced")
-    later = apply_all(effects_of([drawn], PLAN, after, Ledgers(PLAN), Learned()).updates, after)
+    later = apply_all(effects_of([drawn], Known(PLAN, after, Ledgers(PLAN), Learned())).updates, after)
     assert later.placement.spreads == {}
-    assert later.decisions[-1] == to_json(drawn) | {"version": later.version}
+    assert later.decisions[-1] == drawn.to_json() | {"version": later.version}
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,18 @@ import pytest
 
 from adapt.asking import J1, PLAN, Asked, entry
 from small_plans import GROUPS, manifest_of
-from watersmeet.adapt.decisions import CutGroup, Decision, DrawTogether, MoveGroups, SpreadGroup
+from watersmeet.adapt.decisions.cut_group import CutGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.place import DrawTogether, MoveGroups, SpreadGroup
 from watersmeet.adapt.policies.balance_slots import BalanceSlots
+from watersmeet.adapt.trials import figures_of
 from watersmeet.model.group_figures import GroupFigures, GroupObservation
 from watersmeet.model.placement import Placement
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.model.smoothing import find_smoothing
 from watersmeet.settings.balance import BalanceSettings
-from watersmeet.state.manifest import BatchRecord, Learned
+from watersmeet.state.learned import Learned
+from watersmeet.state.manifest import BatchRecord
 
 K0 = PLAN.operators[J1].partitioning
 HOT = 2
@@ -55,7 +59,7 @@ def test_a_hot_key_is_spread_by_the_input_that_most_rows_come_by(hot: str) -> No
     (found,) = propose((more, fewer) if hot == "A" else (fewer, more), 1, (3.0, 0.03))
     assert isinstance(found, SpreadGroup)
     assert (found.operator, found.group, found.alias, found.slots) == (J1, HOT, hot, (0, 1))
-    assert (found.before_batch, found.figures["seconds"]) == (5, 3.0)
+    assert (found.before_batch, figures_of(found.trial)["seconds"]) == (5, 3.0)
     assert found.reason.startswith("time: it takes 99% of the 3 s of slot 0 and is hardly more than one key: ")
 
 
@@ -81,4 +85,4 @@ def test_one_that_has_cooled_is_drawn_together() -> None:
     assert isinstance(found, DrawTogether)
     assert (found.operator, found.group) == (J1, HOT)
     assert found.reason.startswith("time: all of it takes ")
-    assert np.isclose(found.figures["seconds_taken"], 3.1 / 15, rtol=0.1)
+    assert np.isclose(figures_of(found.trial)["seconds_taken"], 3.1 / 15, rtol=0.1)

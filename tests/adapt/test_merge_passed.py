@@ -8,7 +8,7 @@ import pytest
 
 from adapt.asking import J1, J2, PLAN, Asked, at, entry
 from small_plans import STREAMS, manifest_of, piece
-from watersmeet.adapt.decisions import MergeGroup
+from watersmeet.adapt.decisions.merge import MergeGroup
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.merge_passed import MergePassed
 from watersmeet.lang.binder import bind
@@ -16,11 +16,17 @@ from watersmeet.model.ids import LIVE
 from watersmeet.model.segments import Segment
 from watersmeet.plan.layout import lay_out
 from watersmeet.plan.tree import choose_tree
-from watersmeet.state.manifest import Learned
+from watersmeet.state.learned import MERGE, Learned, Lesson, Trial
 
 TWO = (entry("a", "A", 0, ((0, 2),), end=10, cold=1), entry("b", "B", 5, ((0, 2),), end=25, cold=2))
 
 MORE = entry("b3", "B", 9, ((1, 2),), end=29)
+
+
+def came(share: float) -> Learned:
+    """So much of what was expected of the last merges of J1 has come."""
+    trial = Trial(MERGE, "", 0, {}, {"results": 1e300}, J1)
+    return Learned(lessons=(Lesson(trial, {"results": share * 1e300}, True),))
 
 
 def decided(
@@ -88,7 +94,7 @@ def test_the_work_of_a_batch_is_bounded() -> None:
     rows = (entry("a", "A", 0, end=10, cold=1), entry("b", "B", 5, end=25, cold=2))
     sizes = {budget: len(merged(*rows, seconds=10, budget=budget)) for budget in (1, 500, 1000, 100_000)}
     assert sizes == {1: 1, 500: 2, 1000: 4, 100_000: 8}
-    learned = Learned(come_true={J1: 0.01})
+    learned = came(0.01)
     assert len(merged(*rows, seconds=10, budget=1000, learned=learned)) == 6, "results do not come as expected"
 
 
@@ -100,7 +106,7 @@ def test_the_work_of_a_batch_is_bounded() -> None:
 def test_before_a_batch_it_waits_until_there_is_enough(seconds: float, budget: int, merges: int) -> None:
     """Two groups with 40 bytes each; the widest window is of 20 seconds, and the first generation passed at 0."""
     rows = (entry("a", "A", 0, ((0, 2),), end=0, cold=1), entry("b", "B", 5, ((0, 2),), end=25, cold=2))
-    learned = Learned(come_true={J1: 0.0})
+    learned = came(0.0)
     found = decided(*rows, seconds=seconds, budget=budget, learned=learned, moment=Moment.BEFORE_BATCH)
     assert len(found) == merges
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapt.views import LOWER, ROOT, cold, group, memory, views
-from watersmeet.adapt.decisions import to_json
 from watersmeet.adapt.estimates import owed_by
 from watersmeet.adapt.policies.merge import MergePace, choose_merge, clean_up
 from watersmeet.adapt.policies.merge.state_manager import disk_throughput, fits_memory, memory_throughput
@@ -79,7 +78,7 @@ def test_operators_below_wait_and_the_reason_gives_the_figures() -> None:
     assert decision.reason == (
         "merging J2:1 should give 20 results a second, 2 for each of 8 rows read; memory gives 9"
     )
-    assert to_json(decision) == {
+    assert decision.to_json() == {
         "decision": "MergeGroup",
         "operator": "J2",
         "group": 1,

@@ -8,15 +8,21 @@ import pytest
 
 from adapt.asking import J1, J2, PLAN, Asked, entry
 from small_plans import manifest_of
-from watersmeet.adapt.decisions import MergeGenerations
+from watersmeet.adapt.decisions.merge import MergeGenerations
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.merge_tiers import AT_ONCE, FANOUT, GENERATIONS, MergeTiers, full_tier
 from watersmeet.model.ids import Generation
 from watersmeet.model.routing import count_groups
 from watersmeet.model.segments import Segment
-from watersmeet.state.manifest import Learned
+from watersmeet.state.learned import MERGE, Learned, Lesson, Trial
 
 NINE = [entry(f"a{number}", "A", cold=number) for number in range(1, 10)]
+
+
+def came(share: float) -> Learned:
+    """So much of what was expected of the last merges of J1 has come."""
+    trial = Trial(MERGE, "", 0, {}, {"results": 1e300}, J1)
+    return Learned(lessons=(Lesson(trial, {"results": share * 1e300}, True),))
 
 
 def decided(*segments: Segment, budget: int | None = 100_000, learned: Learned | None = None) -> list[MergeGenerations]:
@@ -76,9 +82,7 @@ def test_the_work_of_a_batch_is_bounded() -> None:
 
 def test_what_is_emitted_into_memory_above_counts() -> None:
     both = [*NINE, *(entry(f"b{number}", "B", cold=number) for number in range(1, 10))]
-    sizes = [
-        count_groups(decided(*both, budget=500, learned=Learned(come_true={J1: share}))[0].within) for share in (0, 10)
-    ]
+    sizes = [count_groups(decided(*both, budget=500, learned=came(share))[0].within) for share in (0, 10)]
     assert sizes[0] > sizes[1]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from adapt.asking import J2, PLAN, Asked, entry
 from small_plans import manifest_of
-from watersmeet.adapt.decisions import MergeGroup
+from watersmeet.adapt.decisions.merge import MergeGroup
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.merge_worthwhile import MergeWorthwhile
 from watersmeet.model.segments import Segment

@@ -9,13 +9,17 @@ import pytest
 
 from adapt.asking import PLAN, Asked, entry
 from small_plans import manifest_of
-from watersmeet.adapt.decisions import ChangePlan, Decision, LookAtPlan, ReviewPlan
-from watersmeet.adapt.effects import effects_of, settle
+from watersmeet.adapt.decisions.change_plan import ChangePlan, LookAtPlan
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.effects import Known, effects_of
+from watersmeet.adapt.decisions.review import Review
 from watersmeet.adapt.policies.migrate import ROADS
 from watersmeet.adapt.policies.migrate.road import corrected, learn_road
 from watersmeet.adapt.policies.replan.library import KEPT, Served, library_json, nearest, read_library, remember
-from watersmeet.adapt.policies.replan.looks import Look, change
+from watersmeet.adapt.policies.replan.looks import after, change
 from watersmeet.adapt.policies.replan_worthwhile import ReplanWorthwhile
+from watersmeet.adapt.settle import settle
+from watersmeet.adapt.trials import cools_down, learn
 from watersmeet.errors import JobError
 from watersmeet.model.origin import Forced
 from watersmeet.model.statistics import Measured, PairCounts
@@ -23,8 +27,10 @@ from watersmeet.optimize.query_graph import Statistics, graph_of
 from watersmeet.optimize.reconsider import figures_of, guess_seconds
 from watersmeet.settings.replan import ReplanSettings
 from watersmeet.state.applying import apply_all
+from watersmeet.state.learned import PLAN as PLAN_TRIAL
+from watersmeet.state.learned import Learned, Look, Trial
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import BatchRecord, Learned, Manifest
+from watersmeet.state.manifest import BatchRecord, Manifest
 
 EVERY = 5
 
@@ -60,7 +66,7 @@ def asked(
         measured=found,
         library=library_json(library),
     )
-    return Asked(manifest, learned=Learned(look=None if look is None else look.to_json(), **learned))
+    return Asked(manifest, learned=Learned(look=look, **learned))
 
 
 def propose(
@@ -85,14 +91,16 @@ def looked(found: Measured, batch: int, **more: Any) -> Look:
 def test_a_good_plan_stays() -> None:
     (look,) = propose(GOOD, EVERY)
     assert isinstance(look, LookAtPlan)
-    assert (look.look["batch"], look.look["figures"]["A B"]) == (EVERY, pytest.approx(1e-6, rel=0.01))
+    assert (look.look.batch, look.look.figures["A B"]) == (EVERY, pytest.approx(1e-6, rel=0.01))
 
 
 def test_a_bad_plan_is_changed_with_its_figures() -> None:
     found = propose(BAD, 40, looked(GOOD, 35))
     (decided,) = [entry for entry in found if isinstance(entry, ChangePlan)]
     assert (decided.plan, decided.by, decided.before_batch) == ("(A (B C))", "auto", 40)
-    assert decided.figures["cpu_predicted"] < decided.figures["cpu"]
+    told = decided.to_json()["figures"]
+    assert told["cpu_predicted"] < told["cpu"]
+    assert {"memory", "life_seconds", "price_by_model", "price_seconds", "batch_seconds"} <= told.keys()
     assert decided.reason.startswith("figures changed by 100%: it costs ")
 
 
@@ -112,7 +120,7 @@ def test_small_changes_add_up() -> None:
     for share in shares:
         batch += EVERY
         (decided,) = [d for d in propose(measured(share, 1e-6), batch, look) if isinstance(d, LookAtPlan)]
-        look = Look(**decided.look)
+        look = decided.look
         assert look.asked["A B"] == pytest.approx(1e-2 if share > 0.008 else share, rel=1e-3)
 
 
@@ -130,36 +138,38 @@ def test_a_change_that_did_not_pay_is_thought_of_again() -> None:
         if any(isinstance(entry, ChangePlan) for entry in decided):
             break
         (noted,) = [entry for entry in decided if isinstance(entry, LookAtPlan)]
-        look, batch = Look(**noted.look), batch + EVERY
+        look, batch = noted.look, batch + EVERY
         waited.append(look.waits)
     assert 0 < len(waited) < 100
     assert all(waited)
     (noted,) = [entry for entry in propose(GOOD, 40, looked(BAD, 35)) if isinstance(entry, LookAtPlan)]
-    assert not noted.look["waits"], "nothing is better"
+    assert not noted.look.waits, "nothing is better"
 
 
 def test_a_change_is_reviewed_at_the_next_look() -> None:
-    review = {"cpu": 2.0, "cpu_predicted": 1.0, "batch": 35}
-    assert not any(
-        isinstance(d, ReviewPlan) for d in propose(GOOD, 40, looked(GOOD, 34), review={**review, "batch": 36})
-    )
-    told, look = propose(GOOD, 40, looked(GOOD, 35), review=review)
-    assert isinstance(told, ReviewPlan)
+    for trial in (tried(2.0, 1.0, at_batch=36), tried(2.0, 1.0, what="(A B C)")):
+        assert not any(isinstance(d, Review) for d in propose(GOOD, 40, looked(GOOD, 34), trials=(trial,)))
+    told, look = propose(GOOD, 40, looked(GOOD, 35), trials=(tried(2.0, 1.0),))
+    assert isinstance(told, Review) and told.paid
     assert told.reason.startswith("2 cores before, 1 predicted, ")
     assert isinstance(look, LookAtPlan)
-    assert look.reviewed
+
+
+def tried(before: float, expected: float, at_batch: int = 35, what: str = "((A B) C)") -> Trial:
+    """A change of the plan that was to bring it from so many cores to so many."""
+    return Trial(PLAN_TRIAL, what, at_batch, {"cpu": before}, {"cpu": expected})
 
 
 def test_how_long_figures_last() -> None:
     first = looked(GOOD, 30)
     assert first.life == 30, "they have never changed"
-    second = looked(BAD, 35).after(first, 0.2)
+    second = after(first, looked(BAD, 35), 0.2)
     assert (second.since, second.changes, second.life) == (35, 1, 17.5)
-    third = looked(measured(2e-2, 1e-7), 40).after(second, 0.2)
+    third = after(second, looked(measured(2e-2, 1e-7), 40), 0.2)
     assert (third.since, third.changes) == (40, 1), "it goes on"
-    back = looked(GOOD, 40).after(second, 0.2)
+    back = after(second, looked(GOOD, 40), 0.2)
     assert (back.since, back.changes, back.life) == (40, 2, pytest.approx(40 / 3)), "it turns back"
-    calm = looked(GOOD, 80).after(back, 0.2)
+    calm = after(back, looked(GOOD, 80), 0.2)
     assert (calm.since, calm.changes, calm.life) == (40, 2, 40)
 
 
@@ -288,9 +298,9 @@ def test_the_library_has_an_end() -> None:
 
 @pytest.mark.parametrize("cpu, kept", [(1e9, True), (1e-9, False)], ids=["came to it", "did not"])
 def test_a_change_that_came_to_what_was_predicted_is_remembered(cpu: float, kept: bool) -> None:
-    review = {"cpu": 1.5 * cpu, "cpu_predicted": cpu, "batch": 35}
+    trial = tried(1.5 * cpu, cpu)
     known = (Served("((A B) C)", figures(GOOD), 1.0, 35),)
-    library = library_of(propose(GOOD, 40, looked(GOOD, 35), library=known, review=review))
+    library = library_of(propose(GOOD, 40, looked(GOOD, 35), library=known, trials=(trial,)))
     assert library is not None
     assert [(entry.plan, entry.batch) for entry in library] == ([("((A B) C)", 40)] if kept else [])
 
@@ -299,19 +309,55 @@ def test_a_change_that_came_to_what_was_predicted_is_remembered(cpu: float, kept
 def test_what_did_not_pay_is_learned_whoever_changes_the_plan_next(origin: Forced | None) -> None:
     """Was: the change that follows took the place of the review, and of what the library was to learn by it."""
     served = Served("((A B) C)", figures(BAD), 1.0, 35)
-    review = {"cpu": 1.5e-9, "cpu_predicted": 1e-9, "batch": 35}
-    case = asked(BAD, 40, looked(GOOD, 35), library=(served,), review=review)
+    case = asked(BAD, 40, looked(GOOD, 35), library=(served,), trials=(tried(1.5e-9, 1e-9),))
     policy = ReplanWorthwhile(ReplanSettings("refined", EVERY), None)
     decided = case.propose(policy)
     assert [type(entry) for entry in decided] == [ChangePlan, LookAtPlan]
     if origin is not None:
         decided.append(ChangePlan("mjoin", "auto", 40, "x", origin=origin))
-    effects = effects_of(settle(decided), PLAN, case.manifest, Ledgers(PLAN), case.learned)
-    assert effects.change is not None and effects.change.plan == ("(A (B C))" if origin is None else "mjoin")
+    effects = effects_of(settle(decided), Known(PLAN, case.manifest, Ledgers(PLAN), case.learned))
+    (change,) = effects.work_of(ChangePlan)
+    assert change.plan == ("(A (B C))" if origin is None else "mjoin")
     after = apply_all(effects.updates, case.manifest)
     assert [(entry["decision"], entry["plan"]) for entry in after.decisions] == [("ReviewPlan", "((A B) C)")]
     assert after.library == ()
-    assert effects.learned is not None and effects.learned.review is None
+    assert effects.learned is not None
+    (lesson,) = effects.learned.lessons
+    assert (lesson.trial.what, lesson.paid, lesson.in_vain) == ("((A B) C)", False, 1)
+    assert [trial.what for trial in effects.learned.trials] == (["(A (B C))"] if origin is None else [])
+
+
+def test_what_did_not_pay_is_reason_enough_to_look_for_another_plan() -> None:
+    """Nothing else has changed."""
+    found = propose(BAD, 40, looked(BAD, 35), trials=(tried(1.5e-9, 1e-9),))
+    (change,) = [entry for entry in found if isinstance(entry, ChangePlan)]
+    assert change.reason.startswith("the last change did not pay: it costs ")
+    assert change.review is not None and not change.review.paid
+
+
+def test_after_changes_in_vain_it_waits_longer_and_longer() -> None:
+    """It is thought of at each look, and asked for when the wait is over."""
+    learned, waits = Learned(), []
+    for batch in (0, 100, 200, 300, 400):
+        learned = learn(learned, tried(2.0, 1.0, at_batch=batch), {"cpu": 2.0}, paid=False)
+        waits.append(next(n for n in range(100) if not cools_down(learned, PLAN_TRIAL, batch + n, EVERY)))
+    assert waits == [10, 20, 40, 40, 40]
+    failed = learn(Learned(), tried(2.0, 1.0, at_batch=31), {"cpu": 2.0}, paid=False)
+    found = propose(BAD, 40, looked(GOOD, 35), lessons=failed.lessons)
+    assert [(type(entry), entry.look.waits) for entry in found if isinstance(entry, LookAtPlan)] == [(LookAtPlan, True)]
+    assert [type(entry) for entry in propose(BAD, 45, looked(GOOD, 40), lessons=failed.lessons)] == [
+        ChangePlan,
+        LookAtPlan,
+    ]
+    paid = learn(failed, tried(2.0, 1.0, at_batch=50), {"cpu": 1.0}, paid=True)
+    assert not cools_down(paid, PLAN_TRIAL, 51, EVERY), "what pays ends it"
+
+
+def test_the_plan_that_was_priced_is_the_one_that_the_run_goes_to() -> None:
+    found = propose(BAD, 40, looked(GOOD, 35))
+    (change,) = [entry for entry in found if isinstance(entry, ChangePlan)]
+    assert change.spec is not None and str(change.spec.tree) == change.plan
+    assert "spec" not in change.to_json()
 
 
 # --- the quota -------------------------------------------------------------------------------------------------------
@@ -338,17 +384,16 @@ def test_without_a_quota_nothing_is_searched() -> None:
 
 def test_figures_that_alternate_do_not_make_the_plan_flap() -> None:
     """Every look finds the other figures. A change costs what takes longer than they last."""
-    look, library, review = looked(GOOD, EVERY), (), None
+    look, library = looked(GOOD, EVERY), ()
     changes = 0
     for n in range(2, 60):
         found = propose((GOOD, BAD)[n % 2], n * EVERY, look, library=library, roads={"seeded": (0.0, 50.0)}, rows=500)
         changes += any(isinstance(entry, ChangePlan) for entry in found)
         (told,) = [entry for entry in found if isinstance(entry, LookAtPlan)]
-        look = Look(**told.look)
+        look = told.look
         library = library if told.library is None else read_library(told.library)
     assert look.life < 2 * look.batch / EVERY
     assert changes <= 3, "before it was known that they alternate"
-    assert review is None
 
 
 def test_the_plan_is_changed_once_before_a_batch() -> None:

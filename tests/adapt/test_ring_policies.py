@@ -12,15 +12,20 @@ from hypothesis import strategies as st
 
 from adapt.asking import Asked
 from small_plans import STREAMS, manifest_of, piece
-from watersmeet.adapt.decisions import Decision, MoveGroups, Rescale, ResizeRing, ReviewMoves, ReviewRescale, ReviewRing
-from watersmeet.adapt.effects import effects_of, settle
-from watersmeet.adapt.policies.adapt_ring import LEFT, AdaptRing
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.effects import Known, effects_of
+from watersmeet.adapt.decisions.place import MoveGroups
+from watersmeet.adapt.decisions.rescale import Rescale, ResizeRing
+from watersmeet.adapt.decisions.review import Review
+from watersmeet.adapt.policies.adapt_ring import AdaptRing
 from watersmeet.adapt.policies.balance.load import BalanceView, Piece, Slot
 from watersmeet.adapt.policies.balance.time_of_slots import level_seconds
 from watersmeet.adapt.policies.replan.recent import then
 from watersmeet.adapt.policies.ring.length import ring_signals
 from watersmeet.adapt.policies.ring.relocation import next_step
 from watersmeet.adapt.policies.ring.smoothing import RingView, level_rows, smooth
+from watersmeet.adapt.settle import settle
+from watersmeet.adapt.trials import figures_of
 from watersmeet.errors import JobError
 from watersmeet.lang.binder import bind
 from watersmeet.model.ids import OperatorName
@@ -34,8 +39,9 @@ from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import BalanceSettings
 from watersmeet.settings.ring import RingSettings
 from watersmeet.state.applying import apply_all
+from watersmeet.state.learned import BALANCE, SLOTS, Learned, Trial
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import Learned, Track, Warming
+from watersmeet.state.manifest import Track, Warming
 from watersmeet.state.updates import Learn, RecordDecision, SetPlacement, SetTracks
 
 QUERY = bind("SELECT A.k FROM A [RANGE 10 SECONDS], B [RANGE 10 SECONDS] WHERE A.v < B.v", STREAMS)
@@ -96,7 +102,7 @@ def test_smoothing_gives_its_figures() -> None:
         "smoothing: slot 0 holds 700 rows of the ring and another 100: 3 groups go over, and the most is 400; that "
         "saves 2.14 s in the 5 batches expected, and costs 1.5e-05 s"
     )
-    assert found.figures == {"most_rows": 700.0, "most_rows_expected": 400.0}
+    assert figures_of(found.trial) == {"most_rows": 700.0, "rows": 800.0, "most_rows_expected": 400.0}
     assert {name for name, _, _ in found.moves} == {"time"}
 
 
@@ -152,7 +158,7 @@ def follow(
     for batch, load in enumerate(loads, 1):
         asked = Asked(manifest, settings=asked_for, learned=learned, plan=PLAN).propose(policy)
         decided += asked
-        effects = effects_of(settle(asked), PLAN, manifest, Ledgers(PLAN), learned)
+        effects = effects_of(settle(asked), Known(PLAN, manifest, Ledgers(PLAN), learned))
         manifest = apply_all(effects.updates, manifest)
         if effects.updates:
             learned = manifest.learned
@@ -203,7 +209,7 @@ def test_a_load_that_doubles_and_falls_again() -> None:
     had, decided = follow([0.6] * 15 + [2.4] * 20 + [0.6] * 30, shared())
     assert [had[i] for i in (14, 34, 64)] == [2, 5, 2]
     assert changes(decided) == [(2, 5), (5, 2)]
-    assert [(entry.reason, entry.no_use) for entry in decided if isinstance(entry, ReviewRing)] == [
+    assert [(entry.reason, entry.no_use) for entry in decided if isinstance(entry, Review)] == [
         ("the slowest slot took 1.2 s, 0.48 s were expected, and it takes 0.6 s", False),
         ("the slowest slot took 0.15 s, 0.375 s were expected, and it takes 0.3 s", False),
     ]
@@ -225,9 +231,9 @@ def test_passive_gets_there_step_by_step() -> None:
     steps = [entry for entry in decided if isinstance(entry, ResizeRing)]
     assert len(steps) > 2 and all(len(entry.moves) <= 1 for entry in steps), "a group of 8 is more than a step may move"
     assert {(entry.from_slots, entry.slots) for entry in steps} == {(2, 6)}
-    left = [entry.figures[LEFT] for entry in steps]
+    left = [entry.groups_left or 0 for entry in steps]
     assert left == sorted(left, reverse=True) and left[-1] == 0
-    reviews = [entry for entry in decided if isinstance(entry, ReviewRing)]
+    reviews = [entry for entry in decided if isinstance(entry, Review)]
     assert len(reviews) == 1, "once it is there"
 
 
@@ -240,7 +246,7 @@ def test_under_one_load_it_comes_to_rest(
     machine = shared(sends)
     ring = replace(AUTO, relocate=relocate)
     had, decided = follow([load] * 120, lambda n, w: machine(n, w) * random.uniform(0.97, 1.03), ring, start=start)
-    lengths = [entry for entry in decided if isinstance(entry, ResizeRing) and entry.figures.get("step") is None]
+    lengths = [entry for entry in decided if isinstance(entry, ResizeRing) and entry.groups_left is None]
     assert len(lengths) <= 5
     assert len(set(had[-40:])) == 1, "it has come to rest"
 
@@ -267,7 +273,7 @@ def test_asked_as_things_are() -> None:
         "the slowest slot of the ring takes 0.9 s of a batch, and 0.7 s would be near what it may take; over 4 slots "
         "0.45 s are expected"
     )
-    effects = effects_of([found], PLAN, manifest_of(PLAN, *HELD), Ledgers(PLAN), Learned())
+    effects = effects_of([found], Known(PLAN, manifest_of(PLAN, *HELD), Ledgers(PLAN), Learned()))
     assert {type(update) for update in effects.updates} == {SetPlacement, RecordDecision, Learn}, "no row is written"
 
 
@@ -288,14 +294,15 @@ def test_one_slot_has_no_ring_to_resize() -> None:
 
 def test_moves_are_reviewed() -> None:
     learned = Learned(
-        moved={"batch": 0, "most_rows": 60.0, "most_rows_expected": 45.0},
+        trials=(Trial(BALANCE, "x", 0, {"most_rows": 60.0}, {"most_rows": 45.0}),),
+        placed_before=0,
         slots=(SlotFigures(1.0, 1.0),) * 4,
     )
     manifest = replace(manifest_of(PLAN, *HELD), placement=Placement(4, 8, ring=2))
     assert manifest.batch is not None
     manifest = replace(manifest, batch=replace(manifest.batch, number=9))
     (found,) = proposed(RingSettings(policy="smooth"), manifest=manifest, learned=learned)
-    assert isinstance(found, ReviewMoves)
+    assert isinstance(found, Review)
     assert found.reason == "the most rows of a slot were 60, 45 expected, and are 40"
 
 
@@ -313,12 +320,13 @@ def test_balance_by_time_levels_rings_too() -> None:
 
 
 def test_a_longer_ring_goes_before_more_slots() -> None:
-    longer, more = ResizeRing(2, 4, (), 1, "", {"seconds": 1.0}), Rescale(4, 6, 1, "", {"seconds": 1.0})
+    longer, more = ResizeRing(2, 4, (), 1, ""), Rescale(4, 6, 1, "")
     assert settle([more, longer]) == [longer]
     assert settle([more, replace(longer, slots=1)]) == [more]
     forced = replace(more, origin=Forced())
     assert settle([forced, longer]) == [forced]
-    back = Rescale(6, 4, 1, "", {"seconds": 1.0}, ReviewRescale("", {}, no_use=True))
+    trial = Trial(SLOTS, "6 slots", 0, {"seconds": 1.0}, {"seconds": 0.5}, from_size=4, size=6)
+    back = Rescale(6, 4, 1, "", trial, Review(trial, {"seconds": 1.0}, False, "", 1.0))
     assert settle([back, longer]) == settle([longer, back]) == [back], "it would never be proposed again"
 
 

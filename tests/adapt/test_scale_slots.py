@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from adapt.asking import PLAN, Asked
 from small_plans import manifest_of
-from watersmeet.adapt.decisions import Decision, Rescale, ReviewRescale
-from watersmeet.adapt.effects import effects_of, settle
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.effects import Known, effects_of
+from watersmeet.adapt.decisions.rescale import Rescale
+from watersmeet.adapt.decisions.review import Review
 from watersmeet.adapt.policies.replan.recent import then
 from watersmeet.adapt.policies.scale.seconds import BATCH, ROWS, WORK, Bounds, Load, wanted
 from watersmeet.adapt.policies.scale_slots import ScaleSlots
+from watersmeet.adapt.settle import settle
 from watersmeet.errors import JobError
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.run.batch import load_signals
@@ -25,8 +28,9 @@ from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.scale import ScaleSettings
 from watersmeet.settings.words import OFF
 from watersmeet.state.applying import apply_all
+from watersmeet.state.learned import Learned
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import Learned, Manifest, Track, Warming
+from watersmeet.state.manifest import Manifest, Track, Warming
 from watersmeet.state.updates import SetTracks
 
 SETTINGS = ScaleSettings("seconds", (1, 6), 10.0)
@@ -88,7 +92,8 @@ def test_a_decision_says_what_is_expected() -> None:
         "seconds: a batch takes 14 s, 12.6 s of that in the slot that has most to do, and may take 10 s; "
         "with 4 slots 7.7 s are expected"
     )
-    assert change.figures == {"seconds": 14.0, "seconds_expected": pytest.approx(7.7), "cpu_seconds": 12.6, "rows": 100}
+    assert change.before == {"seconds": 14.0, "cpu_seconds": 12.6, "rows": 100}
+    assert change.expected == {"seconds": pytest.approx(7.7), "cpu_seconds": 6.3}
 
 
 # --- over many batches -----------------------------------------------------------------------------------------------
@@ -110,7 +115,7 @@ def follow(
     for load in loads:
         asked = Asked(manifest, settings=AdaptSettings(scale=scale), learned=learned).propose(policy)
         decided += asked
-        effects = effects_of(settle(asked), PLAN, manifest, Ledgers(PLAN), learned)
+        effects = effects_of(settle(asked), Known(PLAN, manifest, Ledgers(PLAN), learned))
         manifest = apply_all(effects.updates, manifest)
         if effects.updates:
             learned = manifest.learned
@@ -138,7 +143,7 @@ def test_load_that_rises_and_falls() -> None:
     assert [slots[i] for i in (14, 34, 64)] == [2, 5, 1]
     changes = [entry for entry in decided if isinstance(entry, Rescale)]
     assert [(entry.from_slots, entry.slots) for entry in changes] == [(2, 5), (5, 1)]
-    reviews = [entry for entry in decided if isinstance(entry, ReviewRescale)]
+    reviews = [entry for entry in decided if isinstance(entry, Review)]
     assert [entry.reason for entry in reviews] == [
         "seconds: a batch took 16 s, 7 s were expected, and it takes 7 s",
         "seconds: a batch took 1.8 s, 5 s were expected, and it takes 5 s",
@@ -167,7 +172,7 @@ def test_the_fewest_slots_stay_whatever_use_they_are_of(slots: int, least: int, 
     assert had[-1] == least
     changes = [entry for entry in decided if isinstance(entry, Rescale)]
     assert len(changes) == 1
-    assert not any(entry.no_use for entry in decided if isinstance(entry, ReviewRescale))
+    assert not any(entry.no_use for entry in decided if isinstance(entry, Review))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)

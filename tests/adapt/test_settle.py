@@ -6,42 +6,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapt.asking import J1, J2, PLAN
-from watersmeet.adapt.decisions import (
-    CannotForce,
-    ChangePlan,
-    CloseLive,
-    CutGroup,
-    Decision,
-    DrawTogether,
-    LookAtPlan,
-    MergeGroup,
-    MoveGroups,
-    Rescale,
-    ResizeRing,
-    ReviewMoves,
-    ReviewPlan,
-    ReviewRescale,
-    ReviewRing,
-    SpillGroups,
-)
-from watersmeet.adapt.effects import settle
+from watersmeet.adapt.decisions.cannot_force import CannotForce
+from watersmeet.adapt.decisions.change_plan import ChangePlan, LookAtPlan
+from watersmeet.adapt.decisions.cut_group import CutGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import MergeGroup
+from watersmeet.adapt.decisions.place import DrawTogether, MoveGroups
+from watersmeet.adapt.decisions.rescale import Rescale, ResizeRing
+from watersmeet.adapt.decisions.review import Review
+from watersmeet.adapt.decisions.spill import CloseLive, SpillGroups
+from watersmeet.adapt.settle import settle
 from watersmeet.model.origin import ByPolicy, Forced
+from watersmeet.state.learned import BALANCE, RING, SLOTS, Look, Trial
+from watersmeet.state.learned import PLAN as PLAN_TRIAL
 
 K0 = PLAN.operators[J1].partitioning
-REVIEWS = (ReviewPlan, ReviewRescale, ReviewRing, ReviewMoves)
+KINDS = (PLAN_TRIAL, SLOTS, RING, BALANCE)
 
 origins = st.sampled_from([Forced(), ByPolicy("one"), ByPolicy("another")])
 operators, groups, sizes = st.sampled_from([J1, J2]), st.integers(0, 3), st.integers(1, 4)
 keys = st.lists(st.tuples(operators, groups), max_size=3, unique=True).map(tuple)
 
 
-def review_of(kind: type) -> st.SearchStrategy[Decision]:
-    if kind is ReviewPlan:
-        return st.builds(ReviewPlan, st.just("p"), st.sampled_from("xy"), st.just({}))
-    return st.builds(kind, st.sampled_from("xy"), st.just({}))
+def review_of(kind: str) -> st.SearchStrategy[Review]:
+    trial = Trial(kind, "p", 0, {"seconds": 1.0}, {"seconds": 0.5})
+    return st.builds(Review, st.just(trial), st.just({"seconds": 0.7}), st.booleans(), st.sampled_from("xy"))
 
 
-def perhaps(kind: type) -> st.SearchStrategy[object]:
+def perhaps(kind: str) -> st.SearchStrategy[object]:
     """The review that a decision follows from; no forced step has one."""
     return st.none() | review_of(kind)
 
@@ -54,13 +46,13 @@ decisions = st.one_of(
     st.builds(MoveGroups, st.just(((J1, 0, 1),)), st.just(1), st.sampled_from("xy"), origin=origins),
     st.builds(DrawTogether, operators, groups, st.just(1), st.just("d"), origin=origins),
     st.builds(Rescale, st.just(2), sizes, st.just(1), st.just("r"), origin=st.just(Forced())),
-    st.builds(Rescale, st.just(2), sizes, st.just(1), st.just("r"), review=perhaps(ReviewRescale)),
+    st.builds(Rescale, st.just(2), sizes, st.just(1), st.just("r"), review=perhaps(SLOTS)),
     st.builds(ResizeRing, st.just(2), sizes, st.just(()), st.just(1), st.just("r"), origin=st.just(Forced())),
-    st.builds(ResizeRing, st.just(2), sizes, st.just(()), st.just(1), st.just("r"), review=perhaps(ReviewRing)),
+    st.builds(ResizeRing, st.just(2), sizes, st.just(()), st.just(1), st.just("r"), review=perhaps(RING)),
     st.builds(ChangePlan, st.sampled_from("pq"), st.just("auto"), st.just(1), st.just("c"), origin=st.just(Forced())),
-    st.builds(ChangePlan, st.sampled_from("pq"), st.just("auto"), st.just(1), st.just("c"), review=perhaps(ReviewPlan)),
-    st.builds(LookAtPlan, st.just({})),
-    *map(review_of, REVIEWS),
+    st.builds(ChangePlan, st.sampled_from("pq"), st.just("auto"), st.just(1), st.just("c"), review=perhaps(PLAN_TRIAL)),
+    st.builds(LookAtPlan, st.just(Look(1, {}, 0))),
+    *map(review_of, KINDS),
 )
 drawn = st.lists(decisions, max_size=7)
 
@@ -68,7 +60,7 @@ drawn = st.lists(decisions, max_size=7)
 def reviews_in(decided: list[Decision]) -> set[str]:
     """Reviews, also those that decisions carry, as text: these have nothing that can be hashed."""
     carried = [getattr(entry, "review", None) for entry in decided]
-    return {repr(entry) for entry in (*decided, *carried) if isinstance(entry, REVIEWS)}
+    return {repr(entry) for entry in (*decided, *carried) if isinstance(entry, Review)}
 
 
 @settings(max_examples=300, deadline=None, derandomize=True, database=None)

@@ -9,11 +9,11 @@ import pytest
 
 from adapt.asking import ALL, HELD, J1, PLAN, Asked
 from small_plans import chain_plan, manifest_of, piece
-from watersmeet.adapt.decisions import CannotSpill, SpillGroups
+from watersmeet.adapt.decisions.spill import CannotSpill, SpillGroups
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.spill_over_budget import SpillOverBudget
 from watersmeet.settings.adapt import AdaptSettings
-from watersmeet.state.manifest import Learned
+from watersmeet.state.learned import Learned
 
 
 @pytest.mark.parametrize("moment", [Moment.BEFORE_BATCH, Moment.AFTER_BATCH])

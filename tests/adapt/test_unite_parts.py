@@ -8,7 +8,7 @@ import pytest
 
 from adapt.asking import PLAN, Asked, entry
 from small_plans import manifest_of, state_of
-from watersmeet.adapt.decisions import UniteParts
+from watersmeet.adapt.decisions.merge import UniteParts
 from watersmeet.adapt.policies.unite_parts import AT_ONCE, UniteColdParts
 from watersmeet.model.ids import LIVE, StateName
 from watersmeet.model.segments import Segment

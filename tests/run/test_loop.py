@@ -12,7 +12,10 @@ import pytest
 
 from runtime.sessions import Sink, Undelivered, rows, session
 from small_plans import GROUPS
-from watersmeet.adapt.decisions import CannotSpill, Decision, MergeGroup, SpillGroups, Work
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import MergeGroup
+from watersmeet.adapt.decisions.spill import CannotSpill, SpillGroups
+from watersmeet.adapt.decisions.work import Work
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.errors import StateConflictError
 from watersmeet.model.ids import Label
@@ -28,6 +31,7 @@ from watersmeet.settings.forced_step import ForcedStep
 from watersmeet.settings.replan import ReplanSettings
 from watersmeet.state.by_slot import grouped_bytes_by_slot
 from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.learned import MERGE
 from watersmeet.state.manifest import Manifest
 
 ALL = tuple(range(GROUPS))
@@ -353,9 +357,10 @@ def test_how_estimates_come_true_is_learned_from_rounds(tmp_path: Path) -> None:
         driver.run_batch(rows(1))
         driver.drain(Ending.CLOSED)
         learned = one.manifest.learned
-        assert set(learned.come_true) == set(plan.operators)
-        assert learned.expected is None
-        assert all(ratio > 0 for ratio in learned.come_true.values())
+        merges = {lesson.trial.of: lesson.ratio for lesson in learned.lessons if lesson.trial.kind == MERGE}
+        assert set(merges) == set(plan.operators)
+        assert learned.trials == ()
+        assert all(ratio > 0 for ratio in merges.values())
         driver.end()
     with session(tmp_path) as two:
         assert two.manifest.learned == replace(learned, batch_seconds=two.manifest.learned.batch_seconds)

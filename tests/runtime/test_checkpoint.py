@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,9 @@ from watersmeet.runtime.outputs import Outputs
 from watersmeet.state.applying import apply_all
 from watersmeet.state.files import Folder
 from watersmeet.state.folders import CheckpointFolders
+from watersmeet.state.learned import BALANCE, SLOTS, Learned, Lesson, Trial
 from watersmeet.state.lock import CheckpointLock
-from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.segment_files import FileSegments, MemorySegments
 from watersmeet.state.table import FileTable
 from watersmeet.state.updates import AddSegment, AdvanceStream, Learn, SetPlacement
@@ -139,11 +141,14 @@ def test_another_number_of_slots_spreads_the_groups_anew(held: Checkpoint, slots
 
 
 def test_what_other_slots_took_is_not_gone_by(held: Checkpoint) -> None:
-    scaled = {"batch": 5, "from_slots": 1, "slots": 2, "seconds": 3.0, "seconds_expected": 2.0, "no_use": 7}
+    scaled = Trial(SLOTS, "2 slots", 5, {"seconds": 3.0}, {"seconds": 2.0}, from_size=1, size=2)
+    useless = Lesson(replace(scaled, at_batch=1), {"seconds": 3.0}, False, 1, useless_size=7)
+    in_vain = Lesson(Trial(BALANCE, "x", 3, {"seconds": 3.0}, {"seconds": 2.0}), {"seconds": 3.0}, False, 1)
     recent = dict.fromkeys(("backlog", "batch_seconds", "slot_cpu_seconds", "slot_rows"), (3.0,) * 5)
-    moved = {"batch": 6, "seconds": 3.0, "seconds_expected": 2.0}
-    held.commit([], [Learn(Learned(recent=recent, scaled=scaled, moved=moved))])
-    left = Learned(recent={"backlog": (3.0,) * 5}, scaled={"no_use": 7}, moved={"batch": 6})
+    moved = Trial(BALANCE, "x", 6, {"seconds": 3.0}, {"seconds": 2.0})
+    known = Learned(recent=recent, trials=(scaled, moved), lessons=(useless, in_vain), placed_before=6)
+    held.commit([], [Learn(known)])
+    left = Learned(recent={"backlog": (3.0,) * 5}, lessons=(useless,), placed_before=6)
     assert placed_anew(held.manifest, asking(held.manifest, 3)) == [SetPlacement(Placement(3, GROUPS)), Learn(left)]
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from small_plans import GROUPS, SECOND, chain_plan, manifest_of, named, piece, state_of
-from watersmeet.adapt.decisions import MergeGenerations, UniteParts, Work
+from watersmeet.adapt.decisions.merge import MergeGenerations, UniteParts
+from watersmeet.adapt.decisions.work import Work
 from watersmeet.kernel.window import NEVER
 from watersmeet.model.ids import LIVE, Generation, SegmentId
 from watersmeet.model.placement import Placement

@@ -7,7 +7,7 @@ import pytest
 
 from runtime.stages.small_tasks import EVEN, K0, PLAN, A, B, Task, batch, group_of, hash_of
 from small_plans import manifest_of, named, state_of
-from watersmeet.adapt.decisions import CutGroup
+from watersmeet.adapt.decisions.cut_group import CutGroup
 from watersmeet.errors import ResourceError
 from watersmeet.kernel.rows import hashes
 from watersmeet.model.ids import Generation

@@ -208,7 +208,7 @@ def test_what_other_groups_owe_is_left_alone() -> None:
     run = ShapedRun()
     came = run.batch(0)
     labels = run.run.plan.labels
-    from watersmeet.adapt.decisions import SpillGroups
+    from watersmeet.adapt.decisions.spill import SpillGroups
 
     run.run.driver.force([SpillGroups(tuple((name, group) for name in labels.values() for group in (0, 1)), "forced")])
     came += run.batch(1)

@@ -26,12 +26,12 @@ from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.applying import DECISIONS_KEPT, apply_all
 from watersmeet.state.epochs import Holder
 from watersmeet.state.files import Folder
+from watersmeet.state.learned import MERGE, Learned, Lesson, Look, Resizing, Trial
 from watersmeet.state.manifest import (
     BatchRecord,
     Counted,
     Delivery,
     GateProgress,
-    Learned,
     Manifest,
     StreamProgress,
     Track,
@@ -82,6 +82,7 @@ STATE = StateName("A@A.k")
 J1 = OperatorName("A*B#1")
 TREE = Join((Leaf("A"), Leaf("B")))
 TRACK = Track(PlanSpec(TREE, (JoinSpec(((1,), (0,))),)), "why")
+TRIAL = Trial(MERGE, "merges", 5, {}, {"results": 7.0}, J1)
 QUERY = QueryIdentity("SELECT 1", {"A": StreamIdentity((("k", pa.int64()),), "k", 0)}, "digest")
 EMPTY = Manifest(0, QUERY, (TRACK,), Placement(2, GROUPS), SegmentTable.of())
 
@@ -152,7 +153,8 @@ EXAMPLES: tuple[Update, ...] = (
     MarkDelivered((DeliveryId(0), DeliveryId(3))),
     RecordDecision({"decision": "SpillGroups", "groups": [[J1, 3]], "reason": "memory"}),
     RecordDecision({"decision": "CutGroup"}, Taken("cut", 3, Forced(), J1, ((3, 4),))),
-    Learn(Learned(0.25, {J1: 0.5}, (J1, 7.0))),
+    Learn(Learned(0.25, (TRIAL,), (Lesson(TRIAL, {"results": 3.0}, False, 2, 4, 100.0),), Look(3, {"A": 1.0}, 2))),
+    Learn(Learned(resizing=Resizing(2, 4, 7, 3), placed_before=7, moved_us=5, cannot_spill=True)),
     Learn(Learned(roads={"seeded": (0.5, 2.0)}, recent={"state_bytes": (1.0, 2.0)}, search_seconds=0.1)),
     PassBoundary(StateName("A@group#1"), 5_000_000),
     PassGate(GateProgress(7_000_000, {"A": Counted(5_000_000, 12), "B": Counted()})),

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from watersmeet.adapt.decisions import ChangePlan, Decision
-from watersmeet.adapt.effects import Effects, effects_of, place_first, settle
+from watersmeet.adapt.decisions.change_plan import ChangePlan
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.effects import Effects, Known, effects_of
 from watersmeet.adapt.in_force import policies_for
 from watersmeet.adapt.outlook import Facts, Moment, Outlook
 from watersmeet.adapt.policy import Policy
-from watersmeet.model.origin import ByPolicy
+from watersmeet.adapt.settle import place_first, settle
 from watersmeet.model.routing import Groups
 from watersmeet.optimize.reconsider import Planning
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.expiry import Watermarks
+from watersmeet.state.learned import Learned
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.manifest import Manifest
 
 
 class Controller:
@@ -75,9 +77,9 @@ class Controller:
             # A change that pays by the costs of another machine is weighed again by those of this one.
             self.planning = planning
             decisions = self._propose(replace(facts, planning=planning))
-        known = self.plan, manifest, self.ledgers, learned
+        known = Known(self.plan, manifest, self.ledgers, learned)
         settled = settle(decisions)
-        return place_first(settled, *known) or effects_of(settled, *known)
+        return place_first(settled, known) or effects_of(settled, known)
 
     def _propose(self, facts: Facts) -> list[Decision]:
         """What each policy wants, in their order."""
@@ -90,7 +92,7 @@ class Controller:
 
     def effects(self, decisions: list[Decision], manifest: Manifest, learned: Learned) -> Effects:
         """What comes of decisions, whoever made them."""
-        return effects_of(settle(decisions), self.plan, manifest, self.ledgers, learned)
+        return effects_of(settle(decisions), Known(self.plan, manifest, self.ledgers, learned))
 
     def owes(self, manifest: Manifest, within: Groups | None = None) -> bool:
         """Whether any group owes results, of these if not of all."""
@@ -99,4 +101,4 @@ class Controller:
 
 def _is_weighed(decision: Decision) -> bool:
     """Whether it was decided by what plans cost."""
-    return isinstance(decision, ChangePlan) and isinstance(decision.origin, ByPolicy)
+    return isinstance(decision, ChangePlan) and decision.by_policy

@@ -13,8 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from watersmeet.adapt.view import ColdView, MemoryView
-from watersmeet.model.ids import OperatorName
+from watersmeet.model.ids import Generation, OperatorName
+from watersmeet.state.ledger import Floats, Ledger
 
 
 def matching(combinations: float, inputs: int, unique: float) -> float:
@@ -60,6 +63,23 @@ def owed_by(cold: ColdView) -> float:
     """
     across = max(0.0, math.prod(cold.rows_by_input) - cold.within)
     return matching(across, len(cold.rows_by_input), cold.unique)
+
+
+def owed_by_group(ledger: Ledger, group: int, with_live: bool) -> float:
+    """The same for one group of a ledger, with the live generation as one more if it is merged too."""
+    rows, within = ledger.rows[:, group].astype(float), float(ledger.products[group])
+    if with_live and ledger.live is not None:
+        rows, within = rows + ledger.live.rows[:, group], within + float(ledger.live.products[group])
+    across = max(0.0, math.prod(rows.tolist()) - within)
+    return matching(across, len(rows), float(ledger.keys.distinct[group]))
+
+
+def owed_between(ledger: Ledger, generations: Sequence[Generation]) -> Floats:
+    """The results across these generations that are to be expected of each group."""
+    held = [ledger.closed[number] for number in generations]
+    together = np.prod(sum(generation.rows for generation in held), axis=0, dtype=np.float64)
+    across = np.maximum(0.0, together - sum(generation.products for generation in held))
+    return np.asarray(across / np.maximum(ledger.keys.distinct, 1.0) ** (len(ledger.rows) - 1))
 
 
 def kept_bytes(view: MemoryView, operator: OperatorName) -> float:

@@ -31,12 +31,13 @@ from watersmeet.optimize.reconsider import (
 )
 from watersmeet.plan.join_graph import JoinGraph
 from watersmeet.plan.physical import PhysicalPlan, State
-from watersmeet.plan.spec import PlanSpec
+from watersmeet.plan.spec import PlanSpec, spec_of, way_of
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.state.by_slot import cold_bytes_by_slot, grouped_bytes_by_slot
 from watersmeet.state.expiry import Watermarks, horizon_us
+from watersmeet.state.learned import Learned
 from watersmeet.state.ledger import Ledger, Ledgers
-from watersmeet.state.manifest import Learned, Manifest, Track
+from watersmeet.state.manifest import BatchRecord, Manifest, Track
 from watersmeet.state.taken import Taken
 
 
@@ -125,6 +126,11 @@ class Outlook:
     @property
     def next_batch(self) -> int:
         return self.facts.manifest.last_batch + 1
+
+    @property
+    def last_batch(self) -> BatchRecord | None:
+        """The last batch, or round after it."""
+        return self.facts.manifest.batch
 
     @property
     def active_bytes(self) -> int:
@@ -226,6 +232,13 @@ class Outlook:
         self._check(Signal.PLANS)
         return price_known(self.facts.reconsidering, self.facts.graph, plan)
 
+    def spec_of(self, plan: PlannedTree) -> PlanSpec:
+        """A plan in full, as it was priced."""
+        self._check(Signal.PLANS)
+        facts = self.facts
+        standing = facts.manifest.answering.spec
+        return spec_of(facts.plan.query, plan.tree, dict(plan.orders), facts.settings.watched, way_of(standing))
+
     def search(self, effort: int | None = None) -> tuple[PlannedTree, float]:
         """The best plan that a search finds, a quick one if there is a limit on its effort; and the seconds it took."""
         self._check(Signal.PLANS)
@@ -241,7 +254,13 @@ class Outlook:
         """A plan beside the best one, by what was measured somewhere."""
         self._check(Signal.PLANS)
         asked = Reconsidering(self.plan.query, spec, measured, self.facts.planning)
-        return Comparison(price_standing(asked, asked.graph()), search_fully(asked))
+        return Comparison(self.price_of(spec, measured), search_fully(asked))
+
+    def price_of(self, spec: PlanSpec, measured: Measured) -> PlannedTree:
+        """What a plan costs by what was measured somewhere."""
+        self._check(Signal.PLANS)
+        asked = Reconsidering(self.plan.query, spec, measured, self.facts.planning)
+        return price_standing(asked, asked.graph())
 
     @property
     def shapes(self) -> tuple[Track, ...]:

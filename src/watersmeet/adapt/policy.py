@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Protocol
 
-from watersmeet.adapt.decisions import Decision
+from watersmeet.adapt.decisions.decision import Decision
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.model.origin import Origin
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from watersmeet import faults
-from watersmeet.adapt.decisions import Work
-from watersmeet.adapt.effects import Effects
+from watersmeet.adapt.decisions.change_plan import ChangePlan
+from watersmeet.adapt.decisions.cut_group import CutGroup
+from watersmeet.adapt.decisions.effects import Effects
+from watersmeet.adapt.decisions.work import Work
 from watersmeet.run.change import abandon
 from watersmeet.run.steps import Ask, SetOut, Taken, take, with_work
 from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.cutting import count_cut
 from watersmeet.state.shapes import plan_of
+from watersmeet.state.updates import Learn
 
 if TYPE_CHECKING:
     from watersmeet.run.session import Session
@@ -24,9 +27,9 @@ def _(step: Ask, session: Session[Any]) -> Taken:
         step.moment, session.manifest, session.learned, marks, session.clock.utc_us(), step.within
     )
     work = carry_out(session, effects)
-    if effects.change is not None:
-        return Taken((SetOut(effects.change), step))
-    if effects.cuts or effects.placed:
+    if changes := effects.work_of(ChangePlan):
+        return Taken((SetOut(changes[0]), step))
+    if effects.work_of(CutGroup) or effects.placed:
         return Taken((step,))
     if step.then is not None:
         return Taken((with_work(step.then, work),))
@@ -36,13 +39,15 @@ def _(step: Ask, session: Session[Any]) -> Taken:
 
 def carry_out(session: Session[Any], effects: Effects) -> Work:
     """Commit what was decided; return the work that is left for tasks."""
+    cuts = effects.work_of(CutGroup)
+    if cuts and session.manifest.warming_up is not None:
+        abandon(session, "groups are cut")
     if effects.learned is not None:  # goes with the next commit, whatever that is for
         session.learn(effects.learned)
-    if effects.cuts and session.manifest.warming_up is not None:
-        abandon(session, "groups are cut")
     segments = session.checkpoint.segments
-    counted = [count_cut(cut, session.plan, session.manifest, segments) for cut in effects.cuts]
-    if updates := [*effects.updates, *counted]:
+    counted = [count_cut(cut, session.plan, session.manifest, segments) for cut in cuts]
+    changes = [update for update in effects.updates if not isinstance(update, Learn)]
+    if updates := [*changes, *counted]:
         faults.reach("before-spill")
         session.commit(updates)
         faults.reach("after-spill")
@@ -50,4 +55,4 @@ def carry_out(session: Session[Any], effects: Effects) -> Work:
     if counted and len(session.manifest.shapes) > 1:  # groups have other numbers
         session.run_plan(plan_of(session.plan.query, session.manifest))
     session.tell(*effects.shown)
-    return effects.work
+    return Work.of(effects.work)

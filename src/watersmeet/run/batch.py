@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.adapt.decisions import Work
+from watersmeet.adapt.decisions.work import Work
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.replan import recent
 from watersmeet.adapt.policies.replan.triggers import signals
@@ -25,7 +25,7 @@ from watersmeet.runtime.reports import Backlog, TaskReport, merge_stream_reports
 from watersmeet.settings.words import AUTO, OFF
 from watersmeet.state.boundaries import Boundaries, due_boundaries
 from watersmeet.state.by_slot import state_bytes_by_slot
-from watersmeet.state.manifest import Learned
+from watersmeet.state.learned import Learned
 
 if TYPE_CHECKING:
     from watersmeet.run.session import Session

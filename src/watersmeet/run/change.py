@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from watersmeet.adapt.decisions import ChangePlan, MigrationAbandoned, record_change, to_json
+from watersmeet.adapt.decisions.change_plan import ChangePlan, MigrationAbandoned, record_change
 from watersmeet.adapt.decisions.outcome import Abandoned
 from watersmeet.adapt.policies.migrate.road import Standing
 from watersmeet.model.ids import StateName
@@ -199,8 +199,8 @@ def record_abandoned(
     """Commit that a change came to nothing, with what undoes it. `asked` names the plan as it was asked for."""
     reason, name = f"{change.reason}: {why}", asked or change.plan
     batch, origin = change.before_batch, change.origin
-    decision = to_json(MigrationAbandoned(change.plan, change.by, batch, reason, change.within, name, origin=origin))
-    session.commit([*updates, record_change(decision)])
+    decision = MigrationAbandoned(change.plan, change.by, batch, reason, change.within, name, origin=origin)
+    session.commit([*updates, record_change(decision.to_json())])
     return Abandoned(reason, session.tell_last())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from watersmeet import faults
-from watersmeet.adapt.decisions import ChangePlan
+from watersmeet.adapt.decisions.change_plan import ChangePlan
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.migrate.moving_state import MovingState
 from watersmeet.model.origin import BySettings, origin_to_json

@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import ChangePlan, Decision, Rescale, Work, to_json
+from watersmeet.adapt.decisions.change_plan import ChangePlan
+from watersmeet.adapt.decisions.decision import Decision
 from watersmeet.adapt.decisions.outcome import Outcome
+from watersmeet.adapt.decisions.rescale import Rescale
+from watersmeet.adapt.decisions.work import Work
 from watersmeet.adapt.outlook import Moment
 from watersmeet.errors import ResourceError
 from watersmeet.model.origin import ByHand
@@ -206,7 +209,7 @@ class Driver(Generic[SourceT]):
                 self.checkpoint.check_held()
                 self.force([decision])
                 self._take(Ask(Moment.AFTER_BATCH))  # what a slot has in memory now may be too much
-            return to_json(decision)
+            return decision.to_json()
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 

@@ -6,16 +6,16 @@ the switch such an error is the run's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from watersmeet import faults
-from watersmeet.adapt.decisions import record_change
+from watersmeet.adapt.decisions.change_plan import after_change, record_change
 from watersmeet.adapt.decisions.outcome import Done
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.migrate import find_road
-from watersmeet.adapt.policies.migrate.road import FULL, Advance, TakeOver, Wait, learn_road
+from watersmeet.adapt.policies.migrate.road import FULL, Advance, TakeOver, Wait
 from watersmeet.errors import InternalError, ResourceError
 from watersmeet.model.ids import LIVE, StateName
 from watersmeet.model.segments import Segment
@@ -179,7 +179,8 @@ def _(step: Switch, session: Session[Any]) -> Taken:
     _drop_scratch(session, tasks)
     changing.target = None
     decided = session.tell_last()
-    _follow(session, plan, told)
+    session.learned = after_change(session.learned, told, since)
+    session.run_plan(plan)
     # What is in memory now may be too much.
     return Taken((Ask(Moment.AFTER_BATCH), Tidy()), outcome=Done(decided))
 
@@ -197,22 +198,6 @@ def fail(step: TakeIn | Switch, session: Session[Any], error: ResourceError) -> 
     if isinstance(step, Switch) and step.needed is not None:
         raise ResourceError(step.needed.primary, detail=outcome.reason, hint=step.needed.hint) from error
     return Taken(outcome=outcome)
-
-
-def _follow(session: Session[Any], plan: PhysicalPlan, told: Mapping[str, Any]) -> None:
-    """Run another plan by the decision `told`. What it took is learned, and is to be reviewed."""
-    figures, seconds = told.get("figures") or {}, told["seconds"]
-    review = {**figures, "batch": session.manifest.last_batch + 1, "price_found": seconds} if figures else None
-    roads = session.learned.roads
-    if told["rows"]:
-        road = find_road(told["by"])
-        model = figures.get("price_by_model", road.price(told["rows"], None, 0.0))
-        roads = learn_road(roads, road.name, model, seconds)
-    # What came before under the former plan is no trend of this one, and says nothing of its slots.
-    session.learned = replace(
-        session.learned, expected=None, review=review, roads=roads, recent={}, scaled=None, ring=None
-    )
-    session.run_plan(plan)
 
 
 def _placed(session: Session[Any], former: PhysicalPlan, plan: PhysicalPlan) -> list[Update]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from watersmeet.adapt.controller import Controller
-from watersmeet.adapt.decisions import for_people
+from watersmeet.adapt.decisions.decision import for_people
 from watersmeet.model.stretches import Stretch
 from watersmeet.plan.physical import PhysicalPlan
 from watersmeet.run.change import Changing
@@ -28,7 +28,8 @@ from watersmeet.runtime.reports import Backlog, StreamReport, TaskReport
 from watersmeet.runtime.rhythm import Rhythm
 from watersmeet.runtime.seeding import Seeding
 from watersmeet.start.start_plan import StartPlan
-from watersmeet.state.manifest import Learned, Manifest
+from watersmeet.state.learned import Learned
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import AtVersion, Consequences, Requirement, none
 from watersmeet.state.updates import Learn, MarkDelivered, Update
 

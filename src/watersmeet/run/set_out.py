@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.adapt.decisions import BeginMigration, ChangePlan, record_change, to_json
+from watersmeet.adapt.decisions.change_plan import BeginMigration, ChangePlan, record_change
 from watersmeet.adapt.decisions.outcome import Waiting
 from watersmeet.adapt.policies.migrate import check_road
 from watersmeet.adapt.policies.migrate.balancing import choose_balance
@@ -49,7 +49,9 @@ def _(step: SetOut, session: Session[Any]) -> Taken:
         plan, why = step.asked.plan, step.asked.why
     else:
         try:
-            spec, why = session.make_spec(change.plan, manifest, session.controller.watched)
+            spec, why = change.spec, change.reason
+            if spec is None:
+                spec, why = session.make_spec(change.plan, manifest, session.controller.watched)
         except RingError as error:
             return _abandoned(session, change, error.primary)
         # Rows that were combined cannot be told apart again: their weights stay.
@@ -91,7 +93,7 @@ def _(step: Leave, session: Session[Any]) -> Taken:
     changing.target = Target.of(step.plan, within, session.plan.query, manifest)
     road = step.by or _road(session, change, within)
     former = " and ".join(part.former.tree for part in changing.target.parts)
-    told = {**to_json(change), "asked": change.plan, "by": road.name, "from": former, "plan": step.plan.tree}
+    told = {**change.to_json(), "asked": change.plan, "by": road.name, "from": former, "plan": step.plan.tree}
     track = replace(
         step.track,
         role=WARMS_UP,

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from watersmeet.adapt.decisions import ChangePlan, Work
+from watersmeet.adapt.decisions.change_plan import ChangePlan
 from watersmeet.adapt.decisions.outcome import Outcome
+from watersmeet.adapt.decisions.work import Work
 from watersmeet.adapt.outlook import Moment
 from watersmeet.adapt.policies.migrate import road
 from watersmeet.errors import InternalError

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from watersmeet.adapt.decisions import ResizeRing, to_json
-from watersmeet.adapt.effects import of_other_slots
+from watersmeet.adapt.decisions.rescale import ResizeRing, of_other_slots
 from watersmeet.adapt.policies.ring.smoothing import named_moves
 from watersmeet.errors import ResourceError, StateConflictError, WatersmeetError
 from watersmeet.model.file_sums import sum_of
 from watersmeet.model.ids import SegmentId
+from watersmeet.model.origin import BySettings
 from watersmeet.model.placement import Placement
 from watersmeet.model.slices import BY_TIME
 from watersmeet.plan.query import Query
@@ -268,7 +268,8 @@ def _ring_told(manifest: Manifest, placement: Placement) -> dict[str, Any]:
     moves = {group: slot for group, (owner, slot) in pairs if owner != slot}
     reason = "the settings say so" if placement.asked_ring else "the settings leave it to the cost model"
     batch = manifest.last_batch + 1
-    return to_json(ResizeRing(before.ring_slots, placement.ring_slots, named_moves(moves), batch, reason))
+    told = ResizeRing(before.ring_slots, placement.ring_slots, named_moves(moves), batch, reason, origin=BySettings())
+    return told.to_json()
 
 
 def retention_changed(manifest: Manifest, retention: Retention) -> list[Update]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from watersmeet.adapt.trials import learn_merges
 from watersmeet.model.file_sums import FileSum
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName
@@ -14,7 +15,8 @@ from watersmeet.model.statistics import Measured, add_alike, add_counts
 from watersmeet.runtime.context import BatchContext, at_gate, stream_watermarks_us
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
 from watersmeet.state.expiry import expire
-from watersmeet.state.manifest import BatchRecord, Learned, Manifest, StreamProgress
+from watersmeet.state.learned import Learned
+from watersmeet.state.manifest import BatchRecord, Manifest, StreamProgress
 from watersmeet.state.table import AfterBatch, AtVersion, Consequences, Requirement
 from watersmeet.state.updates import (
     AddSegment,
@@ -66,7 +68,7 @@ def batch_commit(
             {name: found for sums in _sums(streams, tasks) for name, found in sums.items()},
         ),
         ObserveBatch(measured),
-        Learn(_with_slots(_with_results(learned, record), context, tasks, measured)),
+        Learn(_with_slots(_with_merges(learned, context, record), context, tasks, measured)),
     ]
     if context.watched and context.new_rows:
         updates.append(ObserveGroups(context.batch, smoothing, _seen(context, tasks)))
@@ -144,13 +146,9 @@ def _rows(tasks: Sequence[TaskReport]) -> dict[str, float]:
     return rows
 
 
-def _with_results(learned: Learned, record: BatchRecord) -> Learned:
+def _with_merges(learned: Learned, context: BatchContext, record: BatchRecord) -> Learned:
     """See how many of the results expected of merges came."""
-    if learned.expected is None or not record.round:
-        return learned
-    operator, expected = learned.expected
-    ratio = max(record.rows_merged, 1) / max(expected, 1.0)
-    return replace(learned, come_true={**learned.come_true, operator: ratio}, expected=None)
+    return learn_merges(learned, record.rows_merged) if context.work.merges or context.work.partial_merges else learned
 
 
 def _with_slots(learned: Learned, context: BatchContext, tasks: Sequence[TaskReport], batch: Measured) -> Learned:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from watersmeet.adapt.decisions import UniteParts, Work
+from watersmeet.adapt.decisions.merge import UniteParts
+from watersmeet.adapt.decisions.work import Work
 from watersmeet.errors import CheckpointError
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.segments import Segment

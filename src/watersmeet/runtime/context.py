@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from watersmeet.adapt.decisions import Work
+from watersmeet.adapt.decisions.work import Work
 from watersmeet.kernel.counting import CountedRows
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import UNITED, Generation, OperatorName, Partitioning, StateName

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from watersmeet.adapt.decisions import CutGroup
+from watersmeet.adapt.decisions.cut_group import CutGroup
 from watersmeet.kernel.hashing import UInt64Array
 from watersmeet.kernel.indexed import Indexed
 from watersmeet.kernel.rows import hashes

@@ -18,10 +18,10 @@ from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
 from watersmeet.model.routing import Groups, groups_text, renumber_ranges
 from watersmeet.model.segments import Segment, ranges_from_json
-from watersmeet.model.slot_figures import Slots, slots_from_json, slots_to_json
 from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.epochs import NOBODY, Holder
+from watersmeet.state.learned import Learned
 from watersmeet.state.query_identity import QueryIdentity
 from watersmeet.state.retention import Retention
 from watersmeet.state.segment_table import SegmentTable
@@ -235,47 +235,6 @@ WITHDRAWALS = (ASIDE, REMOVE, KEEP)
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What policies have learned: they keep nothing themselves, so that a restart forgets nothing."""
-
-    batch_seconds: float = 1.0  # that the last batch took
-    come_true: Mapping[OperatorName, float] = field(default_factory=dict)  # results of merges over those expected
-    expected: tuple[OperatorName, float] | None = None  # results of the merges that are under way
-    look: Mapping[str, Any] | None = None  # what the last look at the plan found
-    review: Mapping[str, Any] | None = None  # what was expected of a plan that was changed since
-    roads: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # what changes of the plan took, by way
-    recent: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # figures after each of the last batches
-    search_seconds: float = 0.0  # that a full search for a plan takes; 0: none was timed yet
-    slots: Slots = ()  # what batches lately come to, by slot
-    moved: Mapping[str, Any] | None = None  # the last move of groups, and what was expected of it
-    pushed_bytes: int = 0  # that slots were made to spill for others; see `policies/balance/active_disk.py`
-    scaled: Mapping[str, Any] | None = None  # the last change of slots, what was expected, and how many are of no use
-    ring: Mapping[str, Any] | None = None  # the last change of how long a ring is, as of slots
-    by_slot: tuple[Measured, ...] = ()  # what each slot has measured of its own rows, where plans are chosen by it
-    placed_before: int | None = None  # the batch before which slots came or went, or groups were cut, moved or spread
-    cannot_spill: bool = False  # nothing could be spilled the last time, and users were told so
-
-    def to_json(self) -> dict[str, Any]:
-        told = {**_flat(self), "slots": slots_to_json(self.slots)}
-        return {**told, "by_slot": [measured.to_json() for measured in self.by_slot]}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Learned:
-        expected = data["expected"]
-        known = {entry.name for entry in fields(cls)}  # a rate that changes of the plan had is not kept any more
-        return cls(
-            **{
-                **{name: value for name, value in data.items() if name in known},
-                "expected": None if expected is None else (expected[0], expected[1]),
-                "roads": {name: (took[0], took[1]) for name, took in data.get("roads", {}).items()},
-                "recent": {name: tuple(series) for name, series in data.get("recent", {}).items()},
-                "slots": slots_from_json(data.get("slots", ())),
-                "by_slot": tuple(map(Measured.from_json, data.get("by_slot", ()))),
-            }
-        )
-
-
-@dataclass(frozen=True)
 class Counted:
     """How far the rows of a stream have been counted: so many, which is all of them before `before_us`.
 
@@ -442,7 +401,7 @@ class Manifest:
             rows_out=data["rows_out"],
             rows_late=data["rows_late"],
             decisions=tuple(data["decisions"]),
-            taken=tuple(map(Taken.from_json, data.get("taken", ()))),
+            taken=tuple(map(Taken.from_json, data["taken"])),
             measured=Measured.from_json(data["measured"]),
             figures={operator: GroupFigures.from_json(entry) for operator, entry in data["figures"].items()},
             learned=Learned.from_json(data["learned"]),

@@ -28,7 +28,8 @@ from watersmeet.model.routing import GroupRange, Groups
 from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import Holder
-from watersmeet.state.manifest import BatchRecord, GateProgress, Learned, Manifest, Track
+from watersmeet.state.learned import Learned
+from watersmeet.state.manifest import BatchRecord, GateProgress, Manifest, Track
 from watersmeet.state.query_identity import QueryIdentity
 from watersmeet.state.retention import Retention
 from watersmeet.state.taken import Taken

@@ -7,18 +7,22 @@ where that is settled its rows are levelled, as often as `balance_every` says. N
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from watersmeet.adapt.decisions import Decision, ResizeRing, ReviewMoves, ReviewRing
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.rescale import ResizeRing
+from watersmeet.adapt.decisions.review import Review
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance_slots import BATCHES_KNOWN, last_change
-from watersmeet.adapt.policies.ring.length import limits, review, ring_load, wanted
+from watersmeet.adapt.policies.ring.length import judge, limits, ring_load, wanted
 from watersmeet.adapt.policies.ring.relocation import next_step
-from watersmeet.adapt.policies.ring.smoothing import RingView, level_rows, named_moves, smooth
+from watersmeet.adapt.policies.ring.smoothing import MOST_ROWS, ROWS, RingView, level_rows, named_moves, smooth
+from watersmeet.adapt.policies.scale.seconds import too_soon
+from watersmeet.adapt.trials import came_true, cools_down, learn, lesson_of, trial_of
 from watersmeet.model.bounds import HASH_END
 from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.slices import BY_TIME
@@ -26,8 +30,7 @@ from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import TIME, BalanceSettings
 from watersmeet.settings.ring import PASSIVE, RingSettings
 from watersmeet.settings.words import AUTO
-
-LEFT = "groups_left"  # of a change of length that is under way
+from watersmeet.state.learned import BALANCE, RING, Figures, Resizing, Trial
 
 
 @dataclass(frozen=True)
@@ -46,44 +49,48 @@ class AdaptRing:
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
         if outlook.migrating or outlook.placement.slots < 2 or not outlook.plan.has_ring:
             return
-        resized = outlook.learned.ring or {}
-        if resized.get(LEFT):
-            if resized.get("step", -1) < outlook.next_batch:
-                yield self._go_on(outlook, resized)
+        resizing = outlook.learned.resizing
+        if resizing is not None:
+            if resizing.at_batch < outlook.next_batch:
+                yield self._go_on(outlook, resizing)
             return
-        changes = list(self._lengths(outlook, resized))
+        changes = list(self._lengths(outlook))
         yield from changes
         if not any(isinstance(change, ResizeRing) for change in changes):
             yield from self._smoothed(outlook)
 
-    def _lengths(self, outlook: Outlook, resized: Mapping[str, Any]) -> Iterator[ReviewRing | ResizeRing]:
+    def _lengths(self, outlook: Outlook) -> Iterator[Review | ResizeRing]:
         """What came of the last length, and another one."""
         slots = outlook.placement.ring_slots
         load = ring_load(slots, outlook.learned.recent)
         if load is None or self.settings.policy != AUTO or self.settings.seconds is None:
             return
-        if (found := review(load, resized)) is not None:
-            told = ReviewRing(found.reason, found.figures, found.back_to is not None)
+        learned, batch = outlook.learned, outlook.next_batch
+        if (trial := trial_of(learned, RING)) is not None:
+            found = judge(load, trial)
+            review = Review(trial, found.found, found.paid, found.reason, found.useless_load)
             if found.back_to is not None:
-                yield replace(self._resize(outlook, found.back_to, found.reason, {}), review=told)
+                yield replace(self._resize(outlook, found.back_to, found.reason, None), review=review)
                 return
-            yield told
-        change = wanted(load, limits(outlook.placement.slots, self.settings.seconds, resized))
-        if change is not None:
-            yield self._resize(outlook, change.slots, change.reason, change.figures)
+            yield review
+        change = wanted(load, limits(outlook.placement.slots, self.settings.seconds, lesson_of(learned, RING)))
+        if change is not None and not too_soon(change, load, learned, RING, batch):
+            trial = change.trial(RING, f"a ring of {change.slots} slots", slots, batch)
+            yield self._resize(outlook, change.slots, change.reason, trial)
 
-    def _resize(self, outlook: Outlook, slots: int, reason: str, figures: Mapping[str, float]) -> ResizeRing:
+    def _resize(self, outlook: Outlook, slots: int, reason: str, trial: Trial | None) -> ResizeRing:
         """At once, or as the first of several steps."""
         before = outlook.placement.ring_slots
         if self.settings.relocate == PASSIVE:
-            return _step(outlook, before, slots, reason, figures)
+            return _step(outlook, before, slots, reason, trial)
         moves = level_rows(self._view(outlook), slots)
-        return ResizeRing(before, slots, named_moves(moves), outlook.next_batch, reason, figures)
+        return ResizeRing(before, slots, named_moves(moves), outlook.next_batch, reason, trial)
 
-    def _go_on(self, outlook: Outlook, resized: Mapping[str, Any]) -> ResizeRing:
-        """The next step to a length that was decided on."""
-        figures = {name: value for name, value in resized.items() if name not in ("batch", "from_slots", "slots")}
-        return _step(outlook, resized["from_slots"], resized["slots"], "the next groups", figures)
+    def _go_on(self, outlook: Outlook, resizing: Resizing) -> ResizeRing:
+        """The next step to a length that was decided on. Its trial begins when the ring is there."""
+        trial = trial_of(outlook.learned, RING)
+        begins = None if trial is None else replace(trial, at_batch=outlook.next_batch)
+        return _step(outlook, resizing.from_slots, resizing.slots, "the next groups", begins)
 
     def _smoothed(self, outlook: Outlook) -> Iterator[Decision]:
         every = self.balance.every
@@ -93,13 +100,17 @@ class AdaptRing:
             return
         if outlook.next_batch - last_change(outlook) < every or len(outlook.learned.slots) != outlook.placement.slots:
             return
-        view = self._view(outlook)
-        moved = outlook.learned.moved or {}
-        if "most_rows_expected" in moved:
-            before, expected, now = moved["most_rows"], moved["most_rows_expected"], max(view.held)
+        view, learned = self._view(outlook), outlook.learned
+        trial = trial_of(learned, BALANCE)
+        if trial is not None and MOST_ROWS in trial.expected:
+            before, expected, now = trial.before[MOST_ROWS], trial.expected[MOST_ROWS], max(view.held)
             reason = f"the most rows of a slot were {before:,.0f}, {expected:,.0f} expected, and are {now:,}"
-            yield ReviewMoves(reason, {**moved, "most_rows_found": float(now)})
-        if (decision := smooth(view, self.balance.threshold)) is not None:
+            found = {MOST_ROWS: float(now), ROWS: float(sum(view.held))}
+            review = Review(trial, found, came_true(trial, found, _times(trial, found)), reason)
+            learned = learn(learned, trial, found, review.paid)
+            yield review
+        decision = smooth(view, self.balance.threshold)
+        if decision is not None and not cools_down(learned, BALANCE, outlook.next_batch, every):
             yield decision
 
     def _view(self, outlook: Outlook) -> RingView:
@@ -113,15 +124,20 @@ class AdaptRing:
         return RingView(outlook.next_batch, seconds, routing.owners, rows, bytes, widths, self.balance.every)
 
 
-def _step(outlook: Outlook, before: int, slots: int, reason: str, figures: Mapping[str, Any]) -> ResizeRing:
+def _times(trial: Trial, found: Figures) -> float:
+    """How many times as many rows there are as when groups were moved."""
+    return found[ROWS] / trial.before[ROWS] if trial.before.get(ROWS) else 1.0
+
+
+def _step(outlook: Outlook, before: int, slots: int, reason: str, trial: Trial | None) -> ResizeRing:
     """To a ring of so many slots, as far as it goes before the next batch."""
     placement = outlook.placement.with_ring(slots)
     moves, rows = placement.ring_moves(), _by_group(outlook)[0]
     chosen = next_step(moves, rows)
     left = len(moves) - len(chosen)
-    told = {**figures, LEFT: left, "step": outlook.next_batch}
     reason = f"{PASSIVE}: {reason}; {left} groups are yet to go"
-    return ResizeRing(before, slots, named_moves(chosen), outlook.next_batch, reason, told)
+    batch, named = outlook.next_batch, named_moves(chosen)
+    return ResizeRing(before, slots, named, batch, reason, trial, groups_left=left)
 
 
 def _by_group(outlook: Outlook) -> tuple[tuple[int, ...], tuple[int, ...]]:

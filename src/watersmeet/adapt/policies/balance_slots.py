@@ -18,22 +18,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import (
-    CountPushed,
-    CutGroup,
-    Decision,
-    DrawTogether,
-    MoveGroups,
-    ReviewMoves,
-    SpillGroups,
-    SpreadGroup,
-)
-from watersmeet.adapt.effects import IN_VAIN, in_vain
+from watersmeet.adapt.decisions.cut_group import CutGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.place import DrawTogether, MoveGroups, SpreadGroup
+from watersmeet.adapt.decisions.review import Review
+from watersmeet.adapt.decisions.spill import CountPushed
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.balance import BALANCE_POLICIES
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Piece, Slot, SpreadWanted
-from watersmeet.adapt.policies.balance.relocation import Load, bytes_of, out_of_balance
+from watersmeet.adapt.policies.balance.relocation import BYTES, MOST_BYTES, Load, bytes_of, out_of_balance
 from watersmeet.adapt.policies.balance.routed import with_routed
+from watersmeet.adapt.policies.balance.time_of_slots import SECONDS
+from watersmeet.adapt.trials import came_true, cools_down, learn, trial_of
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import GroupKey, Partitioning
 from watersmeet.model.origin import ByPolicy, Origin
@@ -43,13 +39,13 @@ from watersmeet.optimize.allocate import FEWEST
 from watersmeet.plan.spreading import heaviest_input
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import TIME, BalanceSettings
+from watersmeet.state.learned import BALANCE
 
 BATCHES_KNOWN = 2  # that must have been measured before anything is decided
 ABOUT_ONE = 1.5  # keys, which are estimated where several files have rows
 # Cuts for each group that a user has set. Nothing unites what was cut while a run goes on, and each group has its cost:
 # where hot keys wander there would be more of them without end. After that hot groups are spread, which ends by itself.
 MOST_CUTS = 0.5
-MOST_WAITS = 3  # times that the wait for the next move is doubled
 ONE_KEY = 0.9  # a group with so much of what cuts have parted it from is not worth another cut: it is one key's
 # What policies that level memory, and do nothing else, go by.
 LEVELS_MEMORY: Mapping[str, Callable[[BalanceView], Load]] = {
@@ -84,14 +80,15 @@ class BalanceSlots:
             return
         if outlook.next_batch - last_change(outlook) < self.settings.every:
             return
-        if outlook.now_us - (outlook.learned.moved or {}).get("at_us", -math.inf) < microseconds(self.settings.span):
+        moved_us = outlook.learned.moved_us
+        if moved_us is not None and outlook.now_us - moved_us < microseconds(self.settings.span):
             return
         name, threshold = self.settings.policy, self.settings.threshold
         at_a_glance = self.view(outlook, ())
-        vain = in_vain(outlook.learned)
-        for review in _review(outlook, at_a_glance):
+        learned = outlook.learned
+        if (review := _review(outlook, at_a_glance)) is not None:
+            learned = learn(learned, review.trial, review.found, review.paid)
             yield review
-            vain = {name: int(value) for name, value in review.figures.items() if name == IN_VAIN}
         if name in LEVELS_MEMORY and not out_of_balance(at_a_glance, threshold, LEVELS_MEMORY[name](at_a_glance)):
             return
         held = _pieces(outlook)
@@ -102,19 +99,22 @@ class BalanceSlots:
             yield from _cut(decision, outlook)
         elif isinstance(decision, SpreadWanted):
             yield _spread(decision, outlook, name)
-        elif isinstance(decision, MoveGroups) and self._waits(outlook, vain.get(IN_VAIN, 0)):
+        elif isinstance(decision, MoveGroups) and cools_down(learned, BALANCE, outlook.next_batch, self.settings.every):
             return
         elif isinstance(decision, (MoveGroups, DrawTogether)):
-            at = {"at_us": float(outlook.now_us)} if self.settings.span else {}
-            yield replace(decision, reason=f"{name}: {decision.reason}", figures={**decision.figures, **at})
+            yield self._noted(replace(decision, reason=f"{name}: {decision.reason}"), outlook.now_us)
         elif decision is not None:
             chosen = [piece for piece in view.pieces if piece.key in decision.groups]
-            yield SpillGroups(tuple(_spilled(chosen, outlook)), f"{name}: {decision.reason}")
+            groups = tuple(_spilled(chosen, outlook))
+            yield replace(decision, groups=groups, reason=f"{name}: {decision.reason}")
             yield CountPushed(view.pushed_bytes + sum(piece.bytes for piece in chosen))
 
-    def _waits(self, outlook: Outlook, times: int) -> bool:
-        """Whether it is too soon for a move, after so many in vain."""
-        return outlook.next_batch - last_change(outlook) < self.settings.every << min(times, MOST_WAITS)
+    def _noted(self, decision: MoveGroups | DrawTogether, now_us: int) -> MoveGroups | DrawTogether:
+        """With the time, if the next one has to wait for some of it."""
+        if not self.settings.span or decision.trial is None:
+            return decision
+        trial = replace(decision.trial, notes={**decision.trial.notes, "at_us": float(now_us)})
+        return replace(decision, trial=trial, at_us=now_us)
 
     def view(self, outlook: Outlook, pieces: tuple[Piece, ...]) -> BalanceView:
         """With these pieces of work; none are needed for what slots hold and take."""
@@ -221,20 +221,23 @@ def _cut_in_vain(piece: Piece, held: Mapping[tuple[Partitioning, int], Piece], b
     return piece.work >= ONE_KEY * (piece.work + sum(other.work for other in beside if other is not None))
 
 
-def _review(outlook: Outlook, view: BalanceView) -> Iterator[ReviewMoves]:
+def _review(outlook: Outlook, view: BalanceView) -> Review | None:
     """What came of the last move, once."""
-    moved = outlook.learned.moved or {}
-    for what, unit, now in (
-        ("seconds", "s", max(slot.seconds for slot in view.slots)),
-        ("most_bytes", "bytes", float(max(slot.bytes for slot in view.slots))),
-    ):
-        if f"{what}_expected" in moved:
-            before, expected = moved[what], moved[f"{what}_expected"]
-            reason = f"the most of a slot was {before:.3g} {unit}, {expected:.3g} expected, and is {now:.3g}"
-            figures = {**moved, f"{what}_found": now}
-            if what == "seconds":
-                figures[IN_VAIN] = moved.get(IN_VAIN, 0) + 1 if now > (before + expected) / 2 else 0
-            yield ReviewMoves(reason, figures)
+    trial = trial_of(outlook.learned, BALANCE)
+    if trial is None:
+        return None
+    slots, times = view.slots, 1.0
+    if SECONDS in trial.expected:
+        name, unit, found = SECONDS, "s", {SECONDS: max(slot.seconds for slot in slots)}
+    elif MOST_BYTES in trial.expected:
+        name, unit = MOST_BYTES, "bytes"
+        found = {MOST_BYTES: float(max(slot.bytes for slot in slots)), BYTES: float(sum(slot.bytes for slot in slots))}
+        times = found[BYTES] / trial.before[BYTES] if trial.before.get(BYTES) else 1.0
+    else:  # rows of a ring, which somebody else compares
+        return None
+    before, expected = trial.before[name], trial.expected[name]
+    reason = f"the most of a slot was {before:.3g} {unit}, {expected:.3g} expected, and is {found[name]:.3g}"
+    return Review(trial, found, came_true(trial, found, times), reason)
 
 
 def _cut(wanted: CutWanted, outlook: Outlook) -> Iterator[CutGroup]:
@@ -251,5 +254,4 @@ def _spread(wanted: SpreadWanted, outlook: Outlook, policy: str) -> SpreadGroup:
     arrivals = {group.operator: group.arrivals for group in outlook.memory.groups if group.group == wanted.group}
     alias = heaviest_input(outlook.plan, partitioning, arrivals)
     reason = f"{policy}: {wanted.reason}"
-    figures = wanted.figures
-    return SpreadGroup(wanted.operator, wanted.group, alias, wanted.slots, outlook.next_batch, reason, figures)
+    return SpreadGroup(wanted.operator, wanted.group, alias, wanted.slots, outlook.next_batch, reason, wanted.trial)

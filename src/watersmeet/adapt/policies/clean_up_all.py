@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CloseLive, Decision, ExpectResults, MergeGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import MergeGroup
+from watersmeet.adapt.decisions.spill import CloseLive
 from watersmeet.adapt.estimates import kept_bytes, owed_by
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.merge.clean_up import clean_up
+from watersmeet.adapt.trials import come_true
 from watersmeet.model.origin import ByPolicy, Origin
 
 CLEAN_UP_BYTES = 256 << 20  # in the place of a budget, where there is none
@@ -48,17 +51,13 @@ class CleanUpAll:
         left: float = max(budget - active, budget // 4)
         cold = {entry.key: entry for entry in view.cold}
         # What a merge emits goes into memory above it, beside what it reads.
-        kept = kept_bytes(view, operator) * outlook.learned.come_true.get(operator, 1.0)
-        expected = 0.0
+        kept = kept_bytes(view, operator) * come_true(outlook.learned, operator)
         chosen: list[MergeGroup] = []
         for entry in lowest:
             found = cold[entry.operator, entry.group]
             whole = found.and_live(view.live(*found.key))
-            emitted = owed_by(whole)
-            left -= whole.bytes + kept * emitted
+            left -= whole.bytes + kept * owed_by(whole)
             if chosen and left < 0:
                 break
             chosen.append(entry)
-            expected += emitted
         yield from chosen
-        yield ExpectResults(operator, expected)

@@ -6,22 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import (
-    CannotForce,
-    ChangePlan,
-    CutGroup,
-    Decision,
-    DrawTogether,
-    MergeGroup,
-    Move,
-    MoveGroups,
-    Rescale,
-    ResizeRing,
-    SpillGroups,
-    SpreadGroup,
-)
-from watersmeet.adapt.effects import move as apply_moves
-from watersmeet.adapt.effects import spread as apply_spread
+from watersmeet.adapt.decisions.cannot_force import CannotForce
+from watersmeet.adapt.decisions.change_plan import ChangePlan
+from watersmeet.adapt.decisions.cut_group import CutGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import MergeGroup
+from watersmeet.adapt.decisions.place import DrawTogether, Move, MoveGroups, SpreadGroup
+from watersmeet.adapt.decisions.place import move as apply_moves
+from watersmeet.adapt.decisions.place import spread as apply_spread
+from watersmeet.adapt.decisions.rescale import Rescale, ResizeRing
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.ring.smoothing import named_moves
 from watersmeet.adapt.policies.spill import find_spill_policy

@@ -26,9 +26,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import Decision, MergeGroup
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import MergeGroup
 from watersmeet.adapt.estimates import arriving_bytes, kept_bytes, owed_by
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.trials import come_true
 from watersmeet.model.origin import ByPolicy, Origin
 
 # What the merges of one batch may read and leave in memory above: a share of the budget, or what comes so many times.
@@ -58,8 +60,8 @@ class MergePassed:
         for place, cold in enumerate(passed):
             whole = any(cold.cooled) and (cold.generations == 1 or cold.cooled_bytes >= cold.bytes)
             read = cold.and_live(view.live(*cold.key)) if whole else cold
-            come_true = outlook.learned.come_true.get(cold.operator, 1.0)
-            left -= read.bytes + owed_by(read) * kept_bytes(view, cold.operator) * come_true
+            emitted = owed_by(read) * come_true(outlook.learned, cold.operator)
+            left -= read.bytes + emitted * kept_bytes(view, cold.operator)
             if left < 0 and place:
                 return
             reason = f"a generation of {read.generations} has outlived its windows, and {read.bytes} bytes wait for it"

@@ -22,13 +22,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from watersmeet.adapt.decisions import Decision, MergeGenerations
-from watersmeet.adapt.estimates import kept_bytes
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import MergeGenerations
+from watersmeet.adapt.estimates import kept_bytes, owed_between
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
+from watersmeet.adapt.trials import come_true
 from watersmeet.model.ids import UNITED, Generation
 from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.routing import union_ranges
-from watersmeet.state.ledger import Floats, Ledger
 
 GENERATIONS = 8  # of an operator, more than which are merged
 FANOUT = 4
@@ -54,7 +55,7 @@ class MergeTiers:
                 continue
             older = np.any([ledger.closed[number].there for number in tier[:-1]], axis=0)
             groups = np.flatnonzero(older)
-            emitted = kept_bytes(outlook.memory, operator) * outlook.learned.come_true.get(operator, 1.0)
+            emitted = kept_bytes(outlook.memory, operator) * come_true(outlook.learned, operator)
             read = sum(ledger.closed[number].bytes for number in tier)
             cost = np.cumsum((read + owed_between(ledger, tier) * emitted)[groups])
             limit = AT_ONCE * (self.budget_bytes or 0) * len(numbers) / GENERATIONS
@@ -84,11 +85,3 @@ def full_tier(numbers: Sequence[Generation]) -> tuple[Generation, ...]:
                 return tuple(members)
         width *= FANOUT
     return ()
-
-
-def owed_between(ledger: Ledger, generations: Sequence[Generation]) -> Floats:
-    """The results across these generations that are to be expected of each group, as `estimates.owed_by` has it."""
-    held = [ledger.closed[number] for number in generations]
-    together = np.prod(sum(generation.rows for generation in held), axis=0, dtype=np.float64)
-    across = np.maximum(0.0, together - sum(generation.products for generation in held))
-    return np.asarray(across / np.maximum(ledger.keys.distinct, 1.0) ** (len(ledger.rows) - 1))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import Decision
+from watersmeet.adapt.decisions.decision import Decision
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.merge.state_manager import MergePace, choose_merge
 from watersmeet.model.origin import ByPolicy, Origin

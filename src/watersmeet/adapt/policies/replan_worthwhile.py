@@ -20,7 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import ChangePlan, Decision, LookAtPlan, ReviewPlan
+from watersmeet.adapt.decisions.change_plan import ChangePlan, LookAtPlan
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.review import Review
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.migrate import find_road
 from watersmeet.adapt.policies.migrate.road import corrected
@@ -33,18 +35,21 @@ from watersmeet.adapt.policies.replan.library import (
     read_library,
     remember,
 )
-from watersmeet.adapt.policies.replan.looks import Look
+from watersmeet.adapt.policies.replan.looks import after
 from watersmeet.adapt.policies.replan.triggers import TRIGGERS, Signs
+from watersmeet.adapt.trials import PRICE, PRICE_BY_MODEL, PRICE_FOUND, came_true, cools_down, trial_of
 from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.model.statistics import FADE
 from watersmeet.optimize.cost import cores_text, price_text
 from watersmeet.optimize.reconsider import EFFORT_SECONDS, Comparison, guess_seconds
 from watersmeet.settings.replan import ReplanSettings
+from watersmeet.state.learned import PLAN, Look, Trial
 
 LEAST = 0.1
 FURTHEST = 0.4  # that figures of the library may be from those that there are
 ALWAYS_SECONDS = 0.02  # that a search may take however short batches are, unless there are to be none
 DOUBT = 0.9  # what is left of what a search is thought to take, each time that none is made for it
+DID_NOT_PAY = "the last change did not pay"
 SEARCH, QUICK_SEARCH, LIBRARY = "search", "quick search", "library"
 
 
@@ -79,7 +84,7 @@ class ReplanWorthwhile:
         return min(self._alike, FURTHEST)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
-        before = Look.from_json(outlook.learned.look)
+        before = outlook.learned.look
         batch = outlook.next_batch
         waits = batch if before is None else batch - before.batch
         if waits < self.settings.every or outlook.migrating or outlook.measured.seconds <= 0:
@@ -90,17 +95,21 @@ class ReplanWorthwhile:
             return
         now = Look(batch, outlook.plan_figures, 0)
         if before is not None:
-            now = now.after(before, self._alike)
+            now = after(before, now, self._alike)
         library = known = read_library(outlook.library)
         review = self._review(outlook)
         if review is not None:
             library = self._with_review(library, review, now)
-        why = self._why(outlook, before, now)
-        answer = None if why is None else self._ask(outlook, now, library)
+        failed = review is not None and not review.paid
+        why = DID_NOT_PAY if failed else self._why(outlook, before, now)
+        waits = not failed and cools_down(outlook.learned, PLAN, batch, self.settings.every)
+        answer = None if why is None or waits else self._ask(outlook, now, library)
         decided = None
+        if why is not None and waits:
+            now = replace(now, waits=True)
         if answer is not None and why is not None:
             decided = self._worthwhile(outlook, now, why, answer)
-            if decided is None and answer.by != LIBRARY and not _saves(answer.found):
+            if decided is None and not failed and answer.by != LIBRARY and not _saves(answer.found):
                 library = remember(library, self._served(outlook, now), self._near)
             now = replace(now, waits=decided is None and _saves(answer.found))
         if decided is not None:
@@ -108,8 +117,7 @@ class ReplanWorthwhile:
         elif review is not None:
             yield review
         yield LookAtPlan(
-            (now if why is None else replace(now, asked=now.figures)).to_json(),
-            review is not None,
+            now if why is None else replace(now, asked=now.figures),
             None if library == known else library_json(library),
             None if answer is None else answer.search_seconds,
         )
@@ -156,16 +164,12 @@ class ReplanWorthwhile:
         model, price = self._price(outlook, found)
         if not needed and saved * life < price:
             return None
-        figures = {
-            "cpu": standing,
-            "cpu_predicted": found.best.cost.cpu,
-            "memory": found.standing.cost.memory,
-            "memory_predicted": found.best.cost.memory,
-            "life_seconds": life,
-            "price_by_model": model,
-            "price_seconds": price,
-            "batch_seconds": outlook.learned.batch_seconds,
-        }
+        tree, spec = str(found.best.tree), outlook.spec_of(found.best)
+        costs = {"cpu": standing, "memory": found.standing.cost.memory}
+        before = {**costs, "batch_seconds": outlook.learned.batch_seconds}
+        expected = {"cpu": found.best.cost.cpu, "memory": found.best.cost.memory}
+        notes = {"life_seconds": life, PRICE_BY_MODEL: model, PRICE: price}
+        trial = Trial(PLAN, tree, now.batch, before, expected, notes=notes)
         word = f", {answer.word}," if answer.word else ""
         if needed:
             now_costs, then_costs = (price_text(p.cost.cpu, p.cost.memory) for p in (found.standing, found.best))
@@ -179,7 +183,7 @@ class ReplanWorthwhile:
                 f"{cores_text(found.best.cost.cpu)}; that saves {saved * life:.3g} s in the {life:.3g} s expected, "
                 f"and takes {price:.3g} s to change"
             )
-        return ChangePlan(str(found.best.tree), self.settings.by, now.batch, reason, figures, answer.by)
+        return ChangePlan(tree, self.settings.by, now.batch, reason, trial, answer.by, spec=spec)
 
     def _price(self, outlook: Outlook, found: Comparison) -> tuple[float, float]:
         """Seconds that the road is expected to take, by the model alone and by what earlier changes took."""
@@ -191,25 +195,25 @@ class ReplanWorthwhile:
 
     # --- how it turned out -------------------------------------------------------------------------------------------
 
-    def _review(self, outlook: Outlook) -> ReviewPlan | None:
-        """How a change of the plan turned out, at the first look after it."""
-        told = outlook.learned.review
-        if told is None or outlook.next_batch - told["batch"] < self.settings.every:
+    def _review(self, outlook: Outlook) -> Review | None:
+        """How a change of the plan turned out, at the first look after it; None where another plan stands by now."""
+        trial = trial_of(outlook.learned, PLAN)
+        if trial is None or trial.what != outlook.tree or outlook.next_batch - trial.at_batch < self.settings.every:
             return None
-        cpu, seconds = outlook.standing.cost.cpu, outlook.learned.batch_seconds
-        figures = {**told, "cpu_found": cpu, "batch_seconds_found": seconds}
-        reason = f"{told['cpu']:.3g} cores before, {told['cpu_predicted']:.3g} predicted, {cpu:.3g} by now"
-        if "price_seconds" in told and "price_found" in told:
-            reason += f"; the change was to take {told['price_seconds']:.3g} s, and took {told['price_found']:.3g}"
-        return ReviewPlan(outlook.tree, reason, figures)
+        found = {"cpu": outlook.standing.cost.cpu, "batch_seconds": outlook.learned.batch_seconds}
+        before, expected = trial.before["cpu"], trial.expected["cpu"]
+        reason = f"{before:.3g} cores before, {expected:.3g} predicted, {found['cpu']:.3g} by now"
+        if PRICE_FOUND in trial.notes:
+            price, took = trial.notes[PRICE], trial.notes[PRICE_FOUND]
+            reason += f"; the change was to take {price:.3g} s, and took {took:.3g}"
+        return Review(trial, found, came_true(trial, found), reason)
 
-    def _with_review(self, library: Library, review: ReviewPlan, now: Look) -> Library:
+    def _with_review(self, library: Library, review: Review, now: Look) -> Library:
         """A plan whose cost came nearer to what was predicted than to what there was has served well."""
-        told = review.figures
-        cpu = told["cpu_found"]
-        if cpu <= (told["cpu"] + told["cpu_predicted"]) / 2:
-            return remember(library, Served(review.plan, now.figures, cpu, now.batch), self._near)
-        return forget(library, review.plan, now.figures, self._near)
+        if review.paid:
+            served = Served(review.trial.what, now.figures, review.found["cpu"], now.batch)
+            return remember(library, served, self._near)
+        return forget(library, review.trial.what, now.figures, self._near)
 
     def _served(self, outlook: Outlook, now: Look) -> Served:
         return Served(outlook.tree, now.figures, outlook.standing.cost.cpu, now.batch)

@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import Decision, Rescale, ReviewRescale
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.rescale import Rescale
+from watersmeet.adapt.decisions.review import Review
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
-from watersmeet.adapt.policies.scale.seconds import Bounds, load_of, review, wanted
+from watersmeet.adapt.policies.scale.seconds import bounds_after, judge, load_of, too_soon, wanted
+from watersmeet.adapt.trials import lesson_of, trial_of
 from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.settings.scale import ScaleSettings
+from watersmeet.state.learned import SLOTS
 
 
 @dataclass(frozen=True)
@@ -25,25 +29,21 @@ class ScaleSlots:
     needs: ClassVar[frozenset[Signal]] = frozenset()
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
-        placement, scaled = outlook.placement, outlook.learned.scaled or {}
+        placement, learned, batch = outlook.placement, outlook.learned, outlook.next_batch
         load = load_of(placement.slots, outlook.learned.recent)
         if load is None or outlook.migrating or self.settings.seconds is None:
             return
         most = min(self.settings.most, placement.groups)
         least = min(self.settings.least, most)
-        if (found := review(load, scaled, least)) is not None:
+        if (trial := trial_of(learned, SLOTS)) is not None:
+            found = judge(load, trial, least)
             reason = f"seconds: {found.reason}"
-            told = ReviewRescale(reason, found.figures, found.back_to is not None)
+            review = Review(trial, found.found, found.paid, reason, found.useless_load)
             if found.back_to is not None:
-                yield Rescale(placement.slots, found.back_to, outlook.next_batch, reason, review=told)
+                yield Rescale(placement.slots, found.back_to, batch, reason, review=review)
                 return
-            yield told
-        bounds = Bounds(
-            least,
-            most,
-            self.settings.seconds,
-            scaled.get("no_use"),
-            scaled.get("no_use_rows", 0.0),
-        )
-        if (change := wanted(load, bounds)) is not None:
-            yield Rescale(placement.slots, change.slots, outlook.next_batch, change.reason, change.figures)
+            yield review
+        change = wanted(load, bounds_after(least, most, self.settings.seconds, lesson_of(learned, SLOTS)))
+        if change is not None and not too_soon(change, load, learned, SLOTS, batch):
+            trial = change.trial(SLOTS, f"{change.slots} slots", placement.slots, batch)
+            yield Rescale(placement.slots, change.slots, batch, change.reason, trial)

@@ -10,12 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import CannotSpill, Decision, SpillAggregates, SpillGroups
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.review import Review
+from watersmeet.adapt.decisions.spill import BYTES, RESULTS, CannotSpill, SpillAggregates, SpillGroups
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.adapt.policies.spill import find_spill_policy
+from watersmeet.adapt.trials import came_true, trial_of
 from watersmeet.model.origin import ByPolicy, Origin
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.words import OFF
+from watersmeet.state.learned import SPILL
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class SpillOverBudget:
         return cls(settings.budget_bytes, settings.spill, settings.spill_at, share, settings.slot_bytes)
 
     def propose(self, outlook: Outlook) -> Iterator[Decision]:
+        yield from _reviews(outlook)
         if not self._is_over(outlook.active_bytes) and not any(map(self._is_slot_over, self._slots(outlook))):
             return
         active, memory = outlook.active_bytes, None
@@ -85,3 +90,20 @@ class SpillOverBudget:
                 decision = find_spill_policy(self.choice)(replace(outlook.memory, groups=groups), wanted)
                 if decision.groups:
                     yield replace(decision, reason=f"{self.choice}, of slot {slot}: {decision.reason}")
+
+
+def _reviews(outlook: Outlook) -> Iterator[Review]:
+    """What spills came to: the bytes that they freed, before the next batch, and the results that they put off, after.
+
+    It costs nothing but a comparison: groups are not looked at.
+    """
+    freed, put_off = (trial_of(outlook.learned, SPILL, of) for of in (BYTES, RESULTS))
+    if outlook.moment is Moment.BEFORE_BATCH and freed is not None and freed.at_batch == outlook.next_batch:
+        found = {BYTES: float(outlook.active_bytes)}
+        yield Review(freed, found, came_true(freed, found), "")
+    last = outlook.last_batch
+    if last is not None and put_off is not None and put_off.at_batch == last.number and not last.round:
+        rows = put_off.before["rows"]
+        as_before = put_off.before["rows_out"] * (last.rows_in / rows if rows else 1.0)
+        found = {RESULTS: max(0.0, as_before - last.rows_out)}
+        yield Review(put_off, found, came_true(put_off, found), "")

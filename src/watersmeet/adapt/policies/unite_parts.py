@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from watersmeet.adapt.decisions import Decision, UniteParts
+from watersmeet.adapt.decisions.decision import Decision
+from watersmeet.adapt.decisions.merge import UniteParts
 from watersmeet.adapt.outlook import Moment, Outlook, Signal
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.origin import ByPolicy, Origin

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -20,6 +20,7 @@ from watersmeet.model.quantities import duration_text, time_text
 from watersmeet.model.routing import GroupRange, count_groups, groups_text
 from watersmeet.model.segments import Segment
 from watersmeet.model.time_units import MICROSECONDS, unit_name
+from watersmeet.state.learned import Figures, Trial
 from watersmeet.state.manifest import Manifest, StreamProgress
 from watersmeet.state.query_identity import StreamIdentity
 
@@ -82,6 +83,10 @@ def _show(manifest: Manifest, console: Console) -> None:
     if manifest.library:
         console.print("\nplans that served well")
         console.print(Text("\n".join(_library_lines(manifest))))
+    if lessons := _lesson_rows(manifest):
+        console.print("\nwhat changes came to (the last of each kind)")
+        columns = ("kind", "what", "at batch", "before", "expected", "found", "paid", "in vain in a row")
+        console.print(make_table(columns, lessons, right=_NUMBERS))
     if manifest.decisions:
         console.print("\ndecisions")
         console.print(Text("\n".join(_decision_lines(manifest))))
@@ -96,7 +101,19 @@ def _show(manifest: Manifest, console: Console) -> None:
         console.print(f"not known to be delivered: {what} ({files} files, id {delivery.id})")
 
 
-_NUMBERS = ("rows", "late", "ahead", "files", "bytes", "generation", "slot", "keys", "keys in a group")
+_NUMBERS = (
+    "rows",
+    "late",
+    "ahead",
+    "files",
+    "bytes",
+    "generation",
+    "slot",
+    "keys",
+    "keys in a group",
+    "at batch",
+    "in vain in a row",
+)
 
 
 def _slot_rows(manifest: Manifest) -> list[tuple[str, ...]]:
@@ -164,6 +181,34 @@ def _state_cells(name: str, held: Sequence[Segment]) -> tuple[str, ...]:
 
 def _decision_lines(manifest: Manifest) -> list[str]:
     return [f"  version {entry.get('version', 0)}: {decision_text(entry)}" for entry in manifest.decisions]
+
+
+def _lesson_rows(manifest: Manifest) -> list[tuple[str, ...]]:
+    """What trials of each kind have come to, and those that are not reviewed yet."""
+    reviewed = [
+        (
+            *_trial_cells(lesson.trial),
+            figures_text(lesson.found, lesson.trial.expected),
+            "yes" if lesson.paid else "no",
+            str(lesson.in_vain),
+        )
+        for lesson in manifest.learned.lessons
+    ]
+    return [*reviewed, *((*_trial_cells(trial), "", "not known yet", "") for trial in manifest.learned.trials)]
+
+
+def _trial_cells(trial: Trial) -> tuple[str, ...]:
+    before, expected = (figures_text(figures, trial.expected) for figures in (trial.before, trial.expected))
+    return trial.kind, trial.what, str(trial.at_batch), before, expected
+
+
+def figures_text(figures: Figures, wanted: Collection[str]) -> str:
+    """Those of the figures that something was expected of.
+
+    >>> figures_text({"cpu": 1.25, "rows": 7.0}, ["cpu", "memory"])
+    'cpu 1.25'
+    """
+    return ", ".join(f"{name} {figures[name]:.4g}" for name in wanted if name in figures)
 
 
 def _library_lines(manifest: Manifest) -> list[str]:

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-from watersmeet.adapt.decisions import for_people
+from watersmeet.adapt.decisions.decision import for_people
 from watersmeet.draw.explain import explain_text
 from watersmeet.errors import CheckpointError, JobError, WatersmeetError, cause, user_function_error
 from watersmeet.run.ending import Ending

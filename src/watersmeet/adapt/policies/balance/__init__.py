@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from watersmeet.adapt.decisions import DrawTogether, MoveGroups, SpillGroups
+from watersmeet.adapt.decisions.place import DrawTogether, MoveGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.balance.active_disk import active_disk
 from watersmeet.adapt.policies.balance.lazy_disk import lazy_disk
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, SpreadWanted

@@ -12,7 +12,8 @@ most has room of its own.
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import MoveGroups, SpillGroups
+from watersmeet.adapt.decisions.place import MoveGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.balance.lazy_disk import level_productive
 from watersmeet.adapt.policies.balance.load import BalanceView, take_bytes
 from watersmeet.adapt.policies.balance.relocation import bytes_of, out_of_balance
@@ -37,4 +38,5 @@ def active_disk(view: BalanceView, threshold: float) -> MoveGroups | SpillGroups
         f"slot {worst.number} has {worst.rate:.3g} results a group and slot {best.number} {best.rate:.3g}: "
         f"{sum(piece.bytes for piece in chosen):,} bytes make room, of {int(allowed):,} that may"
     )
-    return SpillGroups(tuple(piece.key for piece in chosen), reason)
+    bytes, output = sum(piece.bytes for piece in chosen), sum(piece.output for piece in chosen)
+    return SpillGroups(tuple(piece.key for piece in chosen), reason, bytes, output)

@@ -12,7 +12,7 @@ It has a meaning where there is a limit on memory, and none without.
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import MoveGroups
+from watersmeet.adapt.decisions.place import MoveGroups
 from watersmeet.adapt.policies.balance.load import BalanceView
 from watersmeet.adapt.policies.balance.relocation import Load, level_bytes
 

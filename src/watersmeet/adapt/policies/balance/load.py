@@ -8,11 +8,12 @@ The most and the least loaded slot are a pair, as in [Liu05] and [Zhu06]: the *s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from watersmeet.model.ids import GroupKey, OperatorName, Partitioning
+from watersmeet.state.learned import Trial
 
 Moved = tuple["Piece", int]  # with the slot that it goes to
 
@@ -87,7 +88,7 @@ class SpreadWanted:
     group: int
     slots: tuple[int, ...]
     reason: str
-    figures: Mapping[str, float]
+    trial: Trial
 
 
 @dataclass(frozen=True)

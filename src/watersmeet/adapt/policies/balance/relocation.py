@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from watersmeet.adapt.decisions import MoveGroups
+from watersmeet.adapt.decisions.place import MoveGroups
 from watersmeet.adapt.policies.balance.load import BalanceView, Piece, Slot, after_moves, take_bytes
+from watersmeet.state.learned import BALANCE, Trial
 
 LEAST_BYTES = 1 << 20  # that a slot must have before anything is worth a move, where there is no limit
+MOST_BYTES, BYTES = "most_bytes", "bytes"  # in memory of one slot, and of all
 LEAST_SHARE = 0.5  # of what it may have, where there is one
 
 Order = Callable[[Piece], tuple[float, ...]]
@@ -52,9 +54,10 @@ def level_bytes(
         f"{receiver.bytes / max(1, sender.bytes):.0%} of that: {moved:,} go over, {what}, and it is "
         f"{least.bytes / most.bytes:.0%}"
     )
-    figures = {"most_bytes": float(sender.bytes), "most_bytes_expected": float(most.bytes)}
+    before = {MOST_BYTES: float(sender.bytes), BYTES: float(sum(slot.bytes for slot in view.slots))}
     moves = tuple((piece.operator, piece.group, receiver.number) for piece in chosen)
-    return MoveGroups(moves, view.next_batch, reason, figures)
+    trial = Trial(BALANCE, f"{len(moves)} groups", view.next_batch, before, {MOST_BYTES: float(most.bytes)})
+    return MoveGroups(moves, view.next_batch, reason, trial)
 
 
 def out_of_balance(view: BalanceView, threshold: float, load: Load = bytes_of) -> bool:

@@ -18,10 +18,14 @@ cannot help whole: it is cut in two where it has several keys. What takes that l
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import DrawTogether, MoveGroups
+from dataclasses import replace
+
+from watersmeet.adapt.decisions.place import DrawTogether, MoveGroups
 from watersmeet.adapt.policies.balance.load import BalanceView, CutWanted, Moved, Piece, SpreadWanted
+from watersmeet.state.learned import BALANCE, Trial
 
 LEAST = 0.1
+SECONDS = "seconds"  # of the slot that takes longest
 READ_BYTES = 400e6  # in a second
 LEAST_SECONDS = 0.005  # a batch that takes less is not worth a thought
 MOST_MOVES = 200
@@ -59,8 +63,12 @@ def level_seconds(view: BalanceView, threshold: float) -> Decided | None:
         f"{view.batches} batches expected, and costs {price:.2g} s"
     )
     moves = tuple((piece.operator, piece.group, slot) for piece, slot in moved)
-    figures = {"seconds": longest, "seconds_expected": max(after.values())}
-    return MoveGroups(moves, view.next_batch, reason, figures)
+    trial = _trial(view, f"{len(moves)} groups", longest, max(after.values()))
+    return MoveGroups(moves, view.next_batch, reason, trial)
+
+
+def _trial(view: BalanceView, what: str, longest: float, expected: float) -> Trial:
+    return Trial(BALANCE, what, view.next_batch, {SECONDS: longest}, {SECONDS: expected})
 
 
 def _level(view: BalanceView, threshold: float) -> tuple[list[Moved], dict[int, float]]:
@@ -156,9 +164,8 @@ def _spread(view: BalanceView, piece: Piece, longest: float, reason: str) -> Spr
         f"{reason} and is hardly more than one key: dealt out over {len(numbers)} slots, it leaves the longest of them "
         f"{expected:.3g} s"
     )
-    return SpreadWanted(
-        piece.operator, piece.group, numbers, reason, {"seconds": longest, "seconds_expected": expected}
-    )
+    trial = _trial(view, f"a spread of {view.title(piece)}", longest, expected)
+    return SpreadWanted(piece.operator, piece.group, numbers, reason, trial)
 
 
 def _cooled(view: BalanceView) -> DrawTogether | None:
@@ -168,6 +175,10 @@ def _cooled(view: BalanceView) -> DrawTogether | None:
         takes = sum(_seconds(view, piece, slot) for slot in piece.spread)
         if piece.spread and takes < COOL * usual:
             reason = f"all of it takes {takes:.3g} s of a batch, {takes / usual:.0%} of what a slot takes on average"
-            figures = {"seconds_taken": takes}
-            return DrawTogether(piece.operator, piece.group, view.next_batch, reason, figures)
+            owner = next(slot for slot in view.slots if slot.number == piece.slot)
+            alone = owner.seconds + takes - _seconds(view, piece, piece.slot)
+            longest = max(slot.seconds for slot in view.slots)
+            trial = _trial(view, f"{view.title(piece)} drawn together", longest, max(longest, alone))
+            trial = replace(trial, notes={"seconds_taken": takes})
+            return DrawTogether(piece.operator, piece.group, view.next_batch, reason, trial)
     return None

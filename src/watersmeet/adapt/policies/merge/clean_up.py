@@ -14,7 +14,7 @@ before going on to the next, until the list is empty.
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import MergeGroup
+from watersmeet.adapt.decisions.merge import MergeGroup
 from watersmeet.adapt.estimates import global_share, owed_by
 from watersmeet.adapt.view import MemoryView
 

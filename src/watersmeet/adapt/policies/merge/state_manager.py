@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from watersmeet.adapt.decisions import MergeGroup
+from watersmeet.adapt.decisions.merge import MergeGroup
 from watersmeet.adapt.estimates import global_share, kept_bytes, owed_by
 from watersmeet.adapt.view import ColdView, MemoryView
 from watersmeet.model.ids import OperatorName

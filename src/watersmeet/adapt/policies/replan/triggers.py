@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from watersmeet.adapt.policies.replan.looks import Look, change
+from watersmeet.adapt.policies.replan.looks import change
 from watersmeet.adapt.policies.replan.recent import Recent, rises_steadily
 from watersmeet.settings.replan import ReplanSettings
+from watersmeet.state.learned import Look
 
 NEAR = 0.8  # of the budget
 SLOT = "slot_bytes"  # of `Recent`: the state of the slot that has most, where slots have a limit

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from watersmeet.adapt.policies.scale import seconds
-from watersmeet.adapt.policies.scale.seconds import Bounds, Load, Review, Wanted
+from watersmeet.adapt.policies.scale.seconds import Bounds, Load, Verdict, Wanted
 from watersmeet.model.slot_figures import Slots
 from watersmeet.optimize.allocate import FULL
+from watersmeet.state.learned import Lesson, Trial
 
 NEAR = FULL
 WORK, PAIRS = "ring_seconds", "ring_pairs"  # of `replan/recent.py`
@@ -41,9 +41,9 @@ def ring_load(slots: int, recent: Mapping[str, Sequence[float]]) -> Load | None:
     return seconds.load_of(slots, recent, (WORK, WORK, PAIRS))
 
 
-def limits(most: int, may_take: float, known: Mapping[str, Any]) -> Bounds:
+def limits(most: int, may_take: float, lesson: Lesson | None) -> Bounds:
     """From one slot to `most`, where a batch may take so long."""
-    return Bounds(1, most, NEAR * may_take, known.get("no_use"), known.get("no_use_rows", 0.0))
+    return seconds.bounds_after(1, most, NEAR * may_take, lesson)
 
 
 def wanted(load: Load, bounds: Bounds) -> Wanted | None:
@@ -53,16 +53,14 @@ def wanted(load: Load, bounds: Bounds) -> Wanted | None:
         return None
     reason = (
         f"the slowest slot of the ring takes {load.seconds:.3g} s of a batch, and {bounds.seconds:.3g} s would be near "
-        f"what it may take; over {found.slots} slots {found.figures['seconds_expected']:.3g} s are expected"
+        f"what it may take; over {found.slots} slots {found.expected['seconds']:.3g} s are expected"
     )
     return replace(found, reason=reason)
 
 
-def review(load: Load, resized: Mapping[str, Any]) -> Review | None:
-    """How the last length turned out, if anything was expected of it."""
-    found = seconds.review(load, resized)
-    if found is None:
-        return None
-    before, expected = resized["seconds"], resized["seconds_expected"]
+def judge(load: Load, trial: Trial) -> Verdict:
+    """How the last length turned out."""
+    found = seconds.judge(load, trial)
+    before, expected = trial.before["seconds"], trial.expected["seconds"]
     reason = f"the slowest slot took {before:.3g} s, {expected:.3g} s were expected, and it takes {load.seconds:.3g} s"
     return replace(found, reason=reason if found.back_to is None else f"{reason}: a longer ring is of no use")

@@ -21,11 +21,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from watersmeet.adapt.decisions import MoveGroups
+from watersmeet.adapt.decisions.place import MoveGroups
 from watersmeet.adapt.policies.balance.time_of_slots import LEAST, LEAST_SECONDS, READ_BYTES
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.slices import BY_TIME
 from watersmeet.optimize.ring_slices import level, rows_held
+from watersmeet.state.learned import BALANCE, Trial
+
+MOST_ROWS, ROWS = "most_rows", "rows"  # of one slot, and of all
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,8 +83,10 @@ def smooth(view: RingView, threshold: float) -> MoveGroups | None:
         f"groups go over, and the most is {most:,}; that saves {gained:.3g} s in the {view.batches} batches expected, "
         f"and costs {price:.2g} s"
     )
-    figures = {"most_rows": float(held[fullest]), "most_rows_expected": float(most)}
-    return MoveGroups(named_moves(moves), view.next_batch, reason, figures)
+    before = {MOST_ROWS: float(held[fullest]), ROWS: float(sum(held))}
+    what = f"{len(moves)} groups of the ring"
+    trial = Trial(BALANCE, what, view.next_batch, before, {MOST_ROWS: float(most)})
+    return MoveGroups(named_moves(moves), view.next_batch, reason, trial)
 
 
 def named_moves(moves: dict[int, int]) -> tuple[tuple[OperatorName, int, int], ...]:

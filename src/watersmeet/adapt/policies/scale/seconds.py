@@ -25,9 +25,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
+from watersmeet.adapt.trials import came_true, cools_down, lesson_of
 from watersmeet.model.slot_figures import Slots
+from watersmeet.state.learned import Figures, Learned, Lesson, Trial
 
 FEWEST = 5  # batches that more slots can be decided by, and that a change is judged by
 ENOUGH = 10  # that fewer slots can be; of `replan/recent.py` 12 are kept
@@ -74,7 +75,11 @@ class Wanted:
 
     slots: int
     reason: str
-    figures: Mapping[str, float]
+    before: Figures
+    expected: Figures
+
+    def trial(self, kind: str, what: str, from_slots: int, at_batch: int) -> Trial:
+        return Trial(kind, what, at_batch, self.before, self.expected, from_size=from_slots, size=self.slots)
 
 
 @dataclass(frozen=True)
@@ -154,35 +159,59 @@ def _falls(series: Sequence[float]) -> bool:
 def _wanted(load: Load, slots: int, why: str) -> Wanted:
     expected = load.expected(slots)
     rows = median(load.rows[-FEWEST:])
-    figures = {"seconds": load.seconds, "seconds_expected": expected, "cpu_seconds": load.cpu, "rows": rows}
-    return Wanted(slots, f"seconds: {why}; with {slots} slots {expected:.3g} s are expected", figures)
+    before = {"seconds": load.seconds, "cpu_seconds": load.cpu, "rows": rows}
+    after = {"seconds": expected, "cpu_seconds": load.cpu * load.slots / slots}
+    return Wanted(slots, f"seconds: {why}; with {slots} slots {expected:.3g} s are expected", before, after)
 
 
 @dataclass(frozen=True)
-class Review:
-    """What came of a change, and, where more slots were of no use, how many it goes back to."""
+class Verdict:
+    """What came of a change, whether it paid, and, where more slots were of no use, how many it goes back to."""
 
     reason: str
-    figures: Mapping[str, Any]
+    found: Figures
+    paid: bool
     back_to: int | None = None
 
+    @property
+    def useless_load(self) -> float | None:
+        """What came in a batch, where more slots are of no use for so much."""
+        return None if self.back_to is None else self.found["rows"]
 
-def review(load: Load, scaled: Mapping[str, Any], least: int = 1) -> Review | None:
-    """How the last change turned out, if anything was expected of it.
 
-    It goes back to `least` slots at the fewest: so many there are to be, whatever they are of use for.
+def judge(load: Load, trial: Trial, least: int = 1) -> Verdict:
+    """How the last change turned out.
+
+    More slots pay if the CPU of the slot that has most is nearer to what was expected of it, for the rows that came,
+    and batches are not as slow as before. It goes back to `least` slots at the fewest: so many there are to be,
+    whatever they are of use for.
     """
-    if "seconds_expected" not in scaled:
-        return None
-    before, expected, found = scaled["seconds"], scaled["seconds_expected"], load.seconds
-    reason = f"a batch took {before:.3g} s, {expected:.3g} s were expected, and it takes {found:.3g} s"
-    figures = {**scaled, "seconds_found": found}
-    more = scaled["slots"] - scaled["from_slots"]
-    come = median(load.rows[-FEWEST:]) / scaled["rows"] if scaled["rows"] else 1.0
-    # What the CPU of the slot that has most would be without any gain, and with all of it, by the rows that came.
-    without, whole = scaled["cpu_seconds"] * come, scaled["cpu_seconds"] * come * scaled["from_slots"] / scaled["slots"]
-    slower = found > before * max(1.0, come) * (1 - LEAST / 2)
-    back_to = max(scaled["from_slots"], least)
-    if more > 0 and back_to < scaled["slots"] and (load.cpu > (without + whole) / 2 or slower):
-        return Review(f"{reason}: more slots are of no use", figures, back_to)
-    return Review(reason, figures)
+    before, expected, seconds = trial.before["seconds"], trial.expected["seconds"], load.seconds
+    reason = f"a batch took {before:.3g} s, {expected:.3g} s were expected, and it takes {seconds:.3g} s"
+    rows = median(load.rows[-FEWEST:])
+    found = {"seconds": seconds, "cpu_seconds": load.cpu, "rows": rows}
+    come = rows / trial.before["rows"] if trial.before["rows"] else 1.0
+    paid = came_true(trial, {"cpu_seconds": load.cpu}, come)
+    if trial.size < trial.from_size:
+        return Verdict(reason, found, paid)
+    paid = paid and seconds <= before * max(1.0, come) * (1 - LEAST / 2)
+    back_to = max(trial.from_size, least)
+    if not paid and back_to < trial.size:
+        return Verdict(f"{reason}: more slots are of no use", found, paid, back_to)
+    return Verdict(reason, found, paid)
+
+
+def bounds_after(least: int, most: int, seconds: float, lesson: Lesson | None) -> Bounds:
+    """Between so many slots, as far as more of them are not known to be of no use."""
+    if lesson is None:
+        return Bounds(least, most, seconds)
+    return Bounds(least, most, seconds, lesson.useless_size, lesson.useless_load)
+
+
+def too_soon(change: Wanted, load: Load, learned: Learned, kind: str, next_batch: int) -> bool:
+    """Whether a change has to wait because such ones have not paid: more slots, or fewer, and not much more to do."""
+    lesson = lesson_of(learned, kind)
+    if lesson is None or not cools_down(learned, kind, next_batch, FEWEST):
+        return False
+    same_way = (change.slots > load.slots) == (lesson.trial.size > lesson.trial.from_size)
+    return same_way and median(load.rows[-FEWEST:]) < RETRY * lesson.found["rows"]

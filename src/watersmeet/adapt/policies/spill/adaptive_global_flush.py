@@ -18,7 +18,7 @@ Limit: before anything has come lately all scores are 0, and the larger group go
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.estimates import global_share, new_results
 from watersmeet.adapt.policies.spill.choice import lowest_first
 from watersmeet.adapt.view import GroupView, MemoryView

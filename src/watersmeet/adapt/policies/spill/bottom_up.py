@@ -6,7 +6,7 @@ plan is every operator that streams alone feed (the paper has a chain).
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.spill.choice import draw, in_order
 from watersmeet.adapt.view import GroupView, MemoryView
 

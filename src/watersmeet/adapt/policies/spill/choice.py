@@ -9,11 +9,11 @@ the group decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.view import GroupView, MemoryView
 from watersmeet.model.ids import GroupKey
 
@@ -45,7 +45,13 @@ def highest_first(view: MemoryView, bytes_to_free: int, score: Score, what: str)
 def in_order(view: MemoryView, bytes_to_free: int, ordered: Iterable[GroupView], why: str) -> SpillGroups:
     """Spill the first of `ordered`, which is read no further than needed."""
     chosen = _take(ordered, bytes_to_free)
-    return SpillGroups(tuple(group.key for group in chosen), _reason(view, bytes_to_free, chosen, why))
+    return _spill(chosen, _reason(view, bytes_to_free, chosen, why))
+
+
+def _spill(chosen: Sequence[GroupView], reason: str) -> SpillGroups:
+    """A spill, with what it frees and puts off."""
+    bytes, results = sum(group.size_bytes for group in chosen), sum(group.recent_global for group in chosen)
+    return SpillGroups(tuple(group.key for group in chosen), reason, bytes, results)
 
 
 def draw(view: MemoryView, group: GroupView) -> bytes:
@@ -60,7 +66,7 @@ def _by_score(view: MemoryView, bytes_to_free: int, score: Score, sign: int, why
     if chosen:
         why += f", {_scored(view, chosen[0], scores)}"
         why += f" to {_scored(view, chosen[-1], scores)}" if chosen[1:] else ""
-    return SpillGroups(tuple(group.key for group in chosen), _reason(view, bytes_to_free, chosen, why))
+    return _spill(chosen, _reason(view, bytes_to_free, chosen, why))
 
 
 def _take(ordered: Iterable[GroupView], bytes_to_free: int) -> list[GroupView]:

@@ -5,7 +5,7 @@ Productivity is P_output / P_size, with results of the whole query, traced to th
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.spill.choice import lowest_first
 from watersmeet.adapt.view import GroupView, MemoryView
 

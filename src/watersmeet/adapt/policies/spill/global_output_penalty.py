@@ -6,7 +6,7 @@ P_size is, or the two could not be added.
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.spill.choice import lowest_first
 from watersmeet.adapt.view import GroupView, MemoryView
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.spill.choice import in_order
 from watersmeet.adapt.view import GroupView, MemoryView
 from watersmeet.model.ids import GroupKey, OperatorName

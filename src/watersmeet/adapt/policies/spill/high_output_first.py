@@ -5,7 +5,7 @@ The opposite of `local-output`: what a policy should never do.
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.spill.choice import highest_first
 from watersmeet.adapt.policies.spill.local_output import local_productivity
 from watersmeet.adapt.view import MemoryView

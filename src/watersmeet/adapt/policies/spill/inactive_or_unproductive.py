@@ -9,7 +9,7 @@ runs; without a theta it is half of the batches so far. The order among silent g
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.spill.choice import in_order
 from watersmeet.adapt.policies.spill.local_output import local_productivity
 from watersmeet.adapt.view import GroupView, MemoryView

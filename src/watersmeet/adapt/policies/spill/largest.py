@@ -5,7 +5,7 @@ Departure: XJoin flushes the part of one input; here a group leaves with the row
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.spill.choice import highest_first
 from watersmeet.adapt.view import MemoryView
 

@@ -5,7 +5,7 @@ Drawn anew for each batch, and the same for the same batch: a policy is pure.
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.policies.spill.choice import draw, in_order
 from watersmeet.adapt.view import MemoryView
 

@@ -10,7 +10,7 @@ rows of all its inputs, groups of all operators compete, and combinations take t
 
 from __future__ import annotations
 
-from watersmeet.adapt.decisions import SpillGroups
+from watersmeet.adapt.decisions.spill import SpillGroups
 from watersmeet.adapt.estimates import next_results
 from watersmeet.adapt.policies.spill.choice import lowest_first
 from watersmeet.adapt.view import GroupView, MemoryView
