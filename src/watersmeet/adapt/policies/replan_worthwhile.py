@@ -101,7 +101,9 @@ class ReplanWorthwhile:
         if review is not None:
             library = self._with_review(library, review, now)
         failed = review is not None and not review.paid
-        why = DID_NOT_PAY if failed else self._why(outlook, before, now)
+        why = self._why(outlook, before, now)
+        if failed and why is None:
+            why = DID_NOT_PAY
         waits = not failed and cools_down(outlook.learned, PLAN, batch, self.settings.every)
         answer = None if why is None or waits else self._ask(outlook, now, library)
         decided = None
@@ -109,7 +111,7 @@ class ReplanWorthwhile:
             now = replace(now, waits=True)
         if answer is not None and why is not None:
             decided = self._worthwhile(outlook, now, why, answer)
-            if decided is None and not failed and answer.by != LIBRARY and not _saves(answer.found):
+            if decided is None and why != DID_NOT_PAY and answer.by != LIBRARY and not _saves(answer.found):
                 library = remember(library, self._served(outlook, now), self._near)
             now = replace(now, waits=decided is None and _saves(answer.found))
         if decided is not None:
