@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from adapt.asking import HELD, J1, J2, PLAN, Asked
 from small_plans import manifest_of
+from watersmeet.adapt.decisions.change_plan import after_change
 from watersmeet.adapt.decisions.decision import Decision
 from watersmeet.adapt.decisions.effects import Known, effects_of
 from watersmeet.adapt.decisions.review import Review
@@ -150,3 +151,17 @@ def test_spills_are_reviewed_without_a_word() -> None:
     effects = effects_of([first, second], Known(PLAN, later, Ledgers(PLAN), learned))
     assert (len(effects.updates), effects.shown) == (1, [])
     assert effects.learned is not None and effects.learned.trials == ()
+
+
+def test_a_plan_that_is_changed_again_leaves_its_trial_behind() -> None:
+    """Whoever changes it: what was expected of the former plan cannot be compared. What the road took is learned."""
+    own = Trial(PLAN_TRIAL, "(A B)", 5, {"cpu": 2.0}, {"cpu": 1.0}, notes={"price_by_model": 2.0})
+    told = {"plan": "(A B)", "before_batch": 5, "by": "moving-state", "rows": 10, "seconds": 8.0}
+    before = open_trial(open_trial(open_trial(Learned(), own), trial(SLOTS)), trial(BALANCE))
+    after = after_change(before, told, 7)
+    assert after.trials == (trial(BALANCE), replace(own, at_batch=7, notes={**own.notes, "price_found": 8.0}))
+    assert after.roads["moving-state"] == (0.0, 4.0)
+    by_hand = after_change(after, {**told, "plan": "(B A)", "before_batch": 9}, 9)
+    assert by_hand.trials == (trial(BALANCE),)
+    of_slot = replace(own, of="slot 1")
+    assert of_slot in after_change(open_trial(after, of_slot), {**told, "plan": "(B A)"}, 9).trials

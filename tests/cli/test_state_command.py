@@ -15,12 +15,13 @@ from watersmeet.model.segments import Segment
 from watersmeet.plan.spec import JoinSpec, PlanSpec
 from watersmeet.plan.tree import Join, Leaf
 from watersmeet.state.files import Folder
+from watersmeet.state.learned import Learned, Lesson, Trial
 from watersmeet.state.manifest import FORMAT, BatchRecord, Manifest, Track
 from watersmeet.state.query_identity import QueryIdentity, StreamIdentity
 from watersmeet.state.sealed import digest_of, seal, unseal
 from watersmeet.state.segment_table import SegmentTable
 from watersmeet.state.table import FileTable, read_versions
-from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, MarkDelivered
+from watersmeet.state.updates import AddSegment, AdvanceStream, FinishBatch, Learn, MarkDelivered
 
 QUERY = "SELECT A.v\nFROM A, B WHERE A.k = B.k"
 NEVER = (1 << 63) - 1
@@ -93,6 +94,19 @@ def test_show_tells_everything_of_the_newest(checkpoint: str, capsys: pytest.Cap
     assert "last batch 1: 1,000 rows in, 70 out, 3 late" in squeezed
     assert "not known to be delivered: batch 1 (1 files, id 1)" in squeezed
     assert not [line for line in squeezed if "delivered: batch 0" in line]
+
+
+def test_show_lists_what_changes_came_to(checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Trial("plan", "(B A)", 1, {"cpu": 2.0, "batch_seconds": 0.1}, {"cpu": 1.0})
+    slots = Trial("slots", "4 slots", 2, {"seconds": 16.0}, {"seconds": 7.0}, from_size=2, size=4)
+    learned = Learned(trials=(slots,), lessons=(Lesson(plan, {"cpu": 1.9}, False, 3),))
+    table = FileTable.open(Folder(str(Path(checkpoint) / "state")))
+    table.commit([], [Learn(learned)])
+    assert main(["state", "show", checkpoint]) == 0
+    squeezed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "what changes came to (the last of each kind)" in squeezed
+    assert "plan (B A) 1 cpu 2 cpu 1 cpu 1.9 no 3" in squeezed
+    assert "slots 4 slots 2 seconds 16 seconds 7 not known yet" in squeezed
 
 
 def test_show_an_older_version(checkpoint: str, capsys: pytest.CaptureFixture[str]) -> None:
