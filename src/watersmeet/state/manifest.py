@@ -277,7 +277,7 @@ class Manifest:
     rows_in: int = 0
     rows_out: int = 0
     rows_late: int = 0
-    decisions: tuple[Mapping[str, Any], ...] = ()  # for people; no code goes by them
+    decisions: tuple[Mapping[str, Any], ...] = ()  # for people; no code goes by what they say
     taken: tuple[Taken, ...] = ()  # before the batches to come
     measured: Measured = field(default_factory=Measured)
     figures: Mapping[OperatorName, GroupFigures] = field(default_factory=dict)
@@ -298,6 +298,11 @@ class Manifest:
     @property
     def epoch(self) -> int:
         return self.holder.epoch
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether anything was decided since the run began: its plan and placement may not be the first ones."""
+        return any(entry["version"] for entry in self.decisions)
 
     def can_go_back_to(self, version: int) -> bool:
         """Whether all that an earlier version refers to is still there, and its results have not been withdrawn."""

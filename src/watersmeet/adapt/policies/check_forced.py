@@ -51,9 +51,7 @@ def check_steps(
     try:
         _check_fit(steps, plan, manifest)
     except JobError as error:
-        if note is None or not any(
-            entry["version"] for entry in manifest.decisions
-        ):  # 0 has the plan that it began with
+        if note is None or not manifest.has_decided:
             raise
         note(f"a forced step to come does not fit what this run has changed to, and is passed over: {error.primary}")
 
