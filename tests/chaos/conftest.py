@@ -171,6 +171,7 @@ def make_chaos_job(chaos_inputs: Path) -> MakeJob:
                 'format = "parquet"',
                 f'path = "{inputs / name}"',
                 'schema = "k BIGINT, v BIGINT, v2 BIGINT, ts BIGINT"',
+                'time_unit = "us"',
                 'lateness = "500 milliseconds"',
                 "options = { maxFilesPerTrigger = 1 }",
             ]
