@@ -30,7 +30,8 @@ from watersmeet.plan.query import Query
 from watersmeet.plan.ring_ways import ATR, CTR, PSP, UNSAID, RingWay
 from watersmeet.runtime.local.run import LocalRun
 from watersmeet.runtime.local.sources import RowsSource
-from watersmeet.runtime.opening import look_ahead, open_run
+from watersmeet.runtime.looking_ahead import look_ahead
+from watersmeet.runtime.opening import open_run
 from watersmeet.runtime.outputs import Outputs
 from watersmeet.settings.adapt import AdaptSettings
 from watersmeet.settings.balance import BalanceSettings

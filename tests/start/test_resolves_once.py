@@ -17,7 +17,8 @@ from watersmeet.config import load_job
 from watersmeet.lang.binder import bind
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.plan.layout import lay_out_spec
-from watersmeet.runtime.opening import look_ahead, open_run
+from watersmeet.runtime.looking_ahead import look_ahead
+from watersmeet.runtime.opening import open_run
 from watersmeet.start.resolve import resolve
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.identity import identify
