@@ -183,10 +183,35 @@ def test_sources_whose_values_stay_are_read(spark: Any, value: str, kind: str, e
 
 
 def test_bytes_that_are_no_text_end_the_run(spark: Any) -> None:
-    from watersmeet.runtime.spark.errors import SPARK_ERRORS
+    from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
 
-    with pytest.raises(SPARK_ERRORS, match="INVALID_UTF8_STRING"):
+    with pytest.raises(SPARK_ERRORS, match="INVALID_UTF8_STRING") as caught:
         declared(spark, "x'ff61'", "STRING").collect()
+    assert isinstance(translate(caught.value), InputError)
+
+
+@pytest.mark.parametrize(("kind", "last"), [("SMALLINT", 32_767), ("TINYINT", 127)])
+def test_integers_of_files_that_come_later_are_not_cut(spark: Any, tmp_path: Path, kind: str, last: int) -> None:
+    """Was: Spark's reader took the last bits of a wider integer, so that 70,000 became 4,464."""
+    from watersmeet.runtime.spark.errors import SPARK_ERRORS, translate
+    from watersmeet.runtime.spark.read_streams import read_stream
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(pa.table({"v": pa.array([-last - 1, None, last], pa.int32())}), folder / "0.parquet")
+    frame = read_stream(spark, SourceConfig("A", "parquet", parse_schema(f"v {kind}"), str(folder)))
+    assert frame.dtypes == [("v", kind.lower())]
+    taken: list[Any] = []
+    query = frame.writeStream.foreachBatch(lambda rows, _: taken.extend(row.v for row in rows.collect()))
+    query = query.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
+    query.start().awaitTermination()
+    assert taken == [-last - 1, None, last]
+    pq.write_table(pa.table({"v": pa.array([last + 1], pa.int32())}), folder / "1.parquet")
+    with pytest.raises(SPARK_ERRORS) as caught:
+        query.start().awaitTermination()
+    error = translate(caught.value)
+    assert isinstance(error, InputError)
+    assert f'column "v" of stream "A" has a value that does not fit its type, {kind}: {last + 1}' in str(error.detail)
 
 
 @pytest.mark.parametrize(("unit", "per_second"), [("s", 1), ("ms", 1_000), ("us", 1_000_000), ("ns", 1_000_000_000)])

@@ -25,6 +25,7 @@ from watersmeet.secrets import hide
 # What a call to Spark may raise; those of the JVM that PySpark does not know come as they are.
 SPARK_ERRORS = (PySparkException, Py4JError)
 
+DOES_NOT_FIT = "has a value that does not fit its type"  # what a source of ours raises within Spark
 # Parts of Spark's error classes and messages that say the data or the path is at fault.
 _INPUT_MARKS = (
     "PATH_NOT_FOUND",
@@ -43,6 +44,8 @@ _INPUT_MARKS = (
     "PARTITION_COLUMN",
     "CONFLICTING_DIRECTORY_STRUCTURES",
     "came in a partition folder",
+    "INVALID_UTF8_STRING",
+    DOES_NOT_FIT,
 )
 _CHECK_SETTINGS = "Check [spark] of the job file, or the settings of the session."
 _WORKER_MARKS = ("Python worker exited unexpectedly", "Python worker failed to connect back")

@@ -6,15 +6,18 @@ import os
 import re
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from watersmeet.config import FILE_FORMATS, SourceConfig
 from watersmeet.errors import JobError
+from watersmeet.model.sql_names import sql_type
 from watersmeet.runtime.file_formats import SPARK_OPTIONS
 from watersmeet.runtime.local.sources import is_recursive, last_csv_header, partition_columns
 from watersmeet.runtime.spark.declared_columns import as_declared
+from watersmeet.runtime.spark.errors import DOES_NOT_FIT
+from watersmeet.runtime.spark.sources import quoted
 from watersmeet.state.addresses import for_spark, is_local, local_path
 
 # The options of Spark's sources that limit a batch, by the names that they have here.
@@ -23,6 +26,9 @@ _LIMITS = {
     "kafka": {"max_batch_rows": "maxOffsetsPerTrigger"},
     "rate-micro-batch": {"max_batch_rows": "rowsPerBatch"},
 }
+
+
+_NARROW = (pa.int8(), pa.int16())
 
 
 def read_stream(session: SparkSession, source: SourceConfig) -> DataFrame:
@@ -57,7 +63,9 @@ def _open_files(session: SparkSession, source: SourceConfig) -> DataFrame:
         reader = reader.option("header", header is not None)
         reader = reader.option("emptyValue", source.options.get("nullValue", ""))  # empty text is NULL, quoted or not
     # Spark has the columns of partition folders last.
-    declared = pa.schema([source.schema.field(name) for name in (*columns, *partitions)])
+    narrow = [name for name in columns if source.format == "parquet" and source.schema.field(name).type in _NARROW]
+    fields = [source.schema.field(name) for name in (*columns, *partitions)]
+    declared = pa.schema([field.with_type(pa.int32()) if field.name in narrow else field for field in fields])
     reader = reader.schema(from_arrow_schema(declared)).options(**{**source_limits(source), **source.options})
     path = source.path
     if is_local(path) and os.path.isfile(local_path(path)):  # Spark streams folders alone
@@ -66,7 +74,20 @@ def _open_files(session: SparkSession, source: SourceConfig) -> DataFrame:
     frame = reader.load(for_spark(path))
     if not is_recursive(source.options):
         frame = _refuse_new_partitions(frame, source.path, columns)
-    return frame.select(*(frame[f"`{name}`"] for name in names))
+    return frame.select(*(_narrowed(frame, source, name) if name in narrow else frame[quoted(name)] for name in names))
+
+
+def _narrowed(frame: DataFrame, source: SourceConfig, name: str) -> Column:
+    """A column of INT in its own type, which has fewer bits; a value that does not fit stops the query.
+
+    Parquet has no integers of fewer than 32 bits, and Spark's reader cuts those off that are too many. Files that were
+    looked at beforehand have none such.
+    """
+    column, kind = frame[quoted(name)], source.schema.field(name).type
+    most, told = 2 ** (kind.bit_width - 1), f'column "{name}" of stream "{source.name}" {DOES_NOT_FIT}, '
+    text = F.concat(F.lit(f"{told}{sql_type(kind)}: "), column.cast("string"))
+    fits = column.isNull() | column.between(-most, most - 1)
+    return F.when(fits, column.cast(from_arrow_type(kind))).otherwise(F.raise_error(text)).alias(name)
 
 
 def source_limits(source: SourceConfig) -> dict[str, int]:
