@@ -97,7 +97,9 @@ def test_a_plan_that_served_before_is_taken_from_the_library(tmp_path: Path) -> 
     assert "library" in {by for _, by, _ in found}, found
     assert not difference(job.answer(), duckdb_answer(CASE, streams))
     assert 2 <= len(job.state()["library"]) <= 16
-    assert "\nplans that served well\n  (" in job.call("state", "show", "ck")[1]
+    shown = job.call("state", "show", "ck")[1]
+    assert "\nplans that served well\n  (" in shown
+    assert "\nwhat changes came to (the last of each kind)\n" in shown, "from before the restart, or after it"
 
 
 def test_without_a_quota_only_the_library_is_asked(tmp_path: Path) -> None:
