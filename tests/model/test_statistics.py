@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from watersmeet.model.plain_json import plain, read
 from watersmeet.model.statistics import FADE, Measured, PairCounts, PredicateCounts
 
 
@@ -50,7 +51,7 @@ def test_counts_of_one_pair_add_up_and_others_stay_apart() -> None:
 def test_json_both_ways() -> None:
     predicate = PredicateCounts("near(A.x, B.x)", 8, 2, 0.5)
     measured = Measured(1.5, {"A": 3.0}, (PairCounts(("A",), ("B", "ü"), 4, 3, 2, 1),), (), (predicate,))
-    assert Measured.from_json(json.loads(json.dumps(measured.to_json()))) == measured
+    assert read(Measured, json.loads(json.dumps(plain(measured)))) == measured
 
 
 def test_what_predicates_saw_adds_up_and_fades() -> None:

@@ -9,6 +9,7 @@ from small_plans import chain_plan, named, piece
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import SegmentId
 from watersmeet.model.intake import FilePosition, UnfinishedIntake
+from watersmeet.model.plain_json import plain, read
 from watersmeet.model.segments import WAITING
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.model.statistics import AlikeCounts, FilterCounts, PairCounts, PredicateCounts
@@ -26,10 +27,10 @@ STREAM = StreamReport(
 
 
 def test_what_was_read_of_a_stream_travels_whole() -> None:
-    assert StreamReport.from_json(json.loads(json.dumps(STREAM.to_json()))) == STREAM
+    assert read(StreamReport, json.loads(json.dumps(plain(STREAM)))) == STREAM
     default = StreamReport("A")
     assert all(getattr(STREAM, entry.name) != getattr(default, entry.name) for entry in fields(STREAM)[1:])
-    assert StreamReport.from_json(json.loads(json.dumps(default.to_json()))) == default
+    assert read(StreamReport, json.loads(json.dumps(plain(default)))) == default
 
 
 def test_what_a_task_did_travels_whole() -> None:
@@ -57,7 +58,7 @@ def test_what_a_task_did_travels_whole() -> None:
         own_pairs=(PairCounts(("A",), ("B",), 5.0, 3.0, 2.0, 1.0),),
         alike={"A": AlikeCounts(9.0, 4.0)},
     )
-    again = TaskReport.from_json(json.loads(json.dumps(report.to_json())))
+    again = read(TaskReport, json.loads(json.dumps(plain(report))))
     default = TaskReport()
     for entry in fields(TaskReport):
         assert getattr(report, entry.name) != getattr(default, entry.name), "an example of each"

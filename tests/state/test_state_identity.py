@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from watersmeet.errors import CheckpointError
 from watersmeet.lang.binder import bind
+from watersmeet.model.plain_json import plain, read
 from watersmeet.model.streams import Stream
 from watersmeet.optimize.choose import choose_plan
 from watersmeet.optimize.query_graph import Statistics
@@ -107,7 +108,7 @@ def test_columns_beside_those_that_are_read_say_nothing(text: str, schema: pa.Sc
     assert {name: s.types for name, s in identify(other).streams.items()} == {
         name: s.types for name, s in identify(usual).streams.items()
     }
-    former = query_of(QueryIdentity.from_json(json.loads(json.dumps(identify(other).to_json()))))
+    former = query_of(read(QueryIdentity, json.loads(json.dumps(plain(identify(other))))))
     plans = [lay_out(query, choose_plan(query, "mjoin", Statistics()).tree) for query in (usual, other, former)]
     assert len({tuple((state.name, state.fields) for state in plan.states.values()) for plan in plans}) == 1
     assert len({tuple(plan.operators) for plan in plans}) == 1
@@ -135,5 +136,5 @@ def test_two_aliases_of_a_stream_read_it_together() -> None:
 def test_a_query_is_bound_again_from_what_its_identity_says() -> None:
     for text in (TEXT, STAR, GROUPED, FOLDED):
         kept = identify(bound(text, SCHEMA))
-        again = query_of(QueryIdentity.from_json(json.loads(json.dumps(kept.to_json()))))
+        again = query_of(read(QueryIdentity, json.loads(json.dumps(plain(kept)))))
         assert identify(again) == kept

@@ -30,6 +30,7 @@ from watersmeet.draw.words import (
 )
 from watersmeet.model.ids import OperatorName
 from watersmeet.model.placement import Placement
+from watersmeet.model.plain_json import plain
 from watersmeet.model.quantities import count_text
 from watersmeet.model.routing import groups_text
 from watersmeet.model.statistics import Measured
@@ -175,8 +176,8 @@ def explain_json(
                 for p in ([] if measured is None else measured.pairs)
             ],
             "alike": {} if measured is None else {alias: seen.share for alias, seen in measured.alike.items()},
-            "filters": [seen.to_json() for seen in (() if measured is None else measured.filters)],
-            "predicates": [seen.to_json() for seen in (() if measured is None else measured.predicates)],
+            "filters": plain(() if measured is None else measured.filters),
+            "predicates": plain(() if measured is None else measured.predicates),
         },
         "output": [{"name": c.name, "expression": output_text(plan.query, c.expr)} for c in plan.query.select],
     }

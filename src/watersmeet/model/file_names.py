@@ -6,8 +6,7 @@ manifest that was forged or damaged must not lead to a file outside, to read, mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 LONGEST = 255  # bytes, as filesystems have it
 
@@ -29,5 +28,4 @@ def checked_name(name: Any) -> str:
     return name
 
 
-def checked_names(names: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(map(checked_name, names))
+FileName = Annotated[str, checked_name]

@@ -8,7 +8,6 @@ would not be late if all of it were one batch: how an intake is cut changes memo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,7 +96,3 @@ class UnfinishedIntake:
     def holds(self, modified_us: int, address: str) -> bool:
         """Whether a file is of this intake."""
         return (modified_us, address) <= (self.last_modified_us, self.last_file)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any] | None) -> UnfinishedIntake | None:
-        return None if data is None else cls(**{**data, "position": FilePosition(**data["position"])})

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
-from typing import Any
 
 WEIGHT = 0.5  # of the last batch in what batches come to lately
 
@@ -30,7 +29,8 @@ class SlotFigures:
         pairs = zip(astuple(self), astuple(batch), strict=True)
         return SlotFigures(*(round(before + WEIGHT * (now - before), 6) for before, now in pairs))
 
-    def to_json(self) -> dict[str, Any]:
+    def shown(self) -> dict[str, float]:
+        """As events have them."""
         return {entry.name: round(getattr(self, entry.name), 6) for entry in fields(self)}
 
 
@@ -54,15 +54,3 @@ def follow(before: Slots, batch: Slots) -> Slots:
     if len(before) != len(batch):
         return batch
     return tuple(old.then(now) for old, now in zip(before, batch, strict=True))
-
-
-def slots_from_json(data: Sequence[Sequence[float]]) -> Slots:
-    return tuple(SlotFigures(*values) for values in data)
-
-
-def slots_to_json(slots: Slots) -> list[list[float]]:
-    """
-    >>> slots_to_json((SlotFigures(0.25, 0.2, 100.0, 3.0),))
-    [[0.25, 0.2, 100.0, 3.0]]
-    """
-    return [list(astuple(figures)) for figures in slots]

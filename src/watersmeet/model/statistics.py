@@ -35,9 +35,6 @@ class Counts:
     def times(self, weight: float) -> Self:
         return replace(self, **{name: count * weight for name, count in self._numbers().items()})
 
-    def to_json(self) -> dict[str, Any]:
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
-
     def _numbers(self) -> dict[str, float]:
         return {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.type == "float"}
 
@@ -77,10 +74,6 @@ class PairCounts(Counts):
         if self.key_share is None:
             return None
         return self.key_share * (1.0 if self.pass_share is None else self.pass_share)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> PairCounts:
-        return cls(**{**data, "left": tuple(data["left"]), "right": tuple(data["right"])})
 
 
 @dataclass(frozen=True)
@@ -165,24 +158,6 @@ class Measured:
         alike = add_alike([{name: counts.times(FADE) for name, counts in self.alike.items()}, batch.alike])
         seconds = self.seconds * FADE + batch.seconds
         return Measured(seconds, rows, add_counts([*faded, *seen]), filters, predicates, alike)
-
-    def to_json(self) -> dict[str, Any]:
-        filters = {"filters": [entry.to_json() for entry in self.filters]} if self.filters else {}
-        predicates = {"predicates": [entry.to_json() for entry in self.predicates]} if self.predicates else {}
-        pairs = [pair.to_json() for pair in self.pairs]
-        alike = {"alike": {name: [seen.rows, seen.left] for name, seen in self.alike.items()}} if self.alike else {}
-        return {"seconds": self.seconds, "rows": dict(self.rows), "pairs": pairs, **filters, **predicates, **alike}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Measured:
-        return cls(
-            data["seconds"],
-            data["rows"],
-            tuple(PairCounts.from_json(pair) for pair in data["pairs"]),
-            tuple(FilterCounts(**entry) for entry in data.get("filters", ())),
-            tuple(PredicateCounts(**entry) for entry in data.get("predicates", ())),
-            {name: AlikeCounts(*counts) for name, counts in data.get("alike", {}).items()},
-        )
 
 
 def add_counts(counts: Iterable[C]) -> tuple[C, ...]:

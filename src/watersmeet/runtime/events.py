@@ -225,7 +225,7 @@ def _slots(plan: PhysicalPlan, manifest: Manifest, ledgers: Ledgers, did: Slots)
     return [
         {
             "slot": slot,
-            **(did[slot] if slot < len(did) else SlotFigures()).to_json(),
+            **(did[slot] if slot < len(did) else SlotFigures()).shown(),
             "active_bytes": held[slot],
             "owed_groups": owing[slot],
         }

@@ -6,15 +6,15 @@ On Spark reports travel as JSON; the local executor hands them over as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from watersmeet.model.file_sums import FileSum, sums_from_json
+from watersmeet.model.file_names import FileName
+from watersmeet.model.file_sums import FileSums
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import OperatorName, SegmentId
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.routing import GroupRange
-from watersmeet.model.segments import Segment, ranges_from_json
+from watersmeet.model.segments import Segment
 from watersmeet.model.slot_figures import SlotFigures
 from watersmeet.model.statistics import AlikeCounts, FilterCounts, PairCounts, PredicateCounts, add_counts
 
@@ -30,10 +30,10 @@ class StreamReport:
     late: int = 0
     newest_us: int | None = None
     oldest_us: int | None = None
-    late_files: tuple[str, ...] = ()
+    late_files: tuple[FileName, ...] = ()
     files: tuple[tuple[str, int], ...] = ()  # with the time that each was modified
     ignored_before_us: int = 0  # from now on, files that are older are passed over
-    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of the files with late rows, and those ahead
+    sums: FileSums = field(default_factory=dict)  # of the files with late rows, and those ahead
     ahead: int = 0
     furthest_us: int | None = None  # the largest event time of rows that are ahead
     intake: UnfinishedIntake | None = None  # what these rows are a part of, if more of it is to come
@@ -64,26 +64,6 @@ class StreamReport:
             waiting=self.waiting + other.waiting,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        intake = None if self.intake is None else asdict(self.intake)
-        waiting = [segment.to_json() for segment in self.waiting]
-        return {**values, "intake": intake, "filters": [entry.to_json() for entry in self.filters], "waiting": waiting}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StreamReport:
-        return cls(
-            **{
-                **data,
-                "late_files": tuple(data["late_files"]),
-                "files": tuple((name, time) for name, time in data["files"]),
-                "sums": sums_from_json(data),
-                "intake": UnfinishedIntake.from_json(data["intake"]),
-                "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
-                "waiting": tuple(map(Segment.from_json, data["waiting"])),
-            }
-        )
-
 
 @dataclass(frozen=True)
 class TaskReport:
@@ -92,8 +72,8 @@ class TaskReport:
     added: tuple[Segment, ...] = ()
     released: tuple[tuple[SegmentId, tuple[GroupRange, ...]], ...] = ()
     scratch: tuple[SegmentId, ...] = ()  # segments that were for this batch alone
-    results: tuple[str, ...] = ()
-    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of the results
+    results: tuple[FileName, ...] = ()
+    sums: FileSums = field(default_factory=dict)  # of the results
     rows_out: int = 0
     joins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # rows in and out, by what people call them
     rows: Mapping[str, int] = field(default_factory=dict)  # that entered, by query input
@@ -107,39 +87,6 @@ class TaskReport:
     figures: SlotFigures = SlotFigures()  # noqa: RUF009 - frozen
     own_pairs: tuple[PairCounts, ...] = ()  # as `pairs`, of the rows in this slot alone
     alike: Mapping[str, AlikeCounts] = field(default_factory=dict)  # of some of `rows`
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            **{entry.name: getattr(self, entry.name) for entry in fields(self)},
-            "added": [segment.to_json() for segment in self.added],
-            "pairs": [pair.to_json() for pair in self.pairs],
-            "own_pairs": [pair.to_json() for pair in self.own_pairs],
-            "groups": {operator: seen.to_json() for operator, seen in self.groups.items()},
-            "filters": [entry.to_json() for entry in self.filters],
-            "predicates": [entry.to_json() for entry in self.predicates],
-            "figures": self.figures.to_json(),
-            "alike": {alias: [seen.rows, seen.left] for alias, seen in self.alike.items()},
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TaskReport:
-        return cls(
-            **{
-                **data,
-                "added": tuple(map(Segment.from_json, data["added"])),
-                "released": tuple((name, ranges_from_json(groups)) for name, groups in data["released"]),
-                "scratch": tuple(data["scratch"]),
-                "results": tuple(data["results"]),
-                "sums": sums_from_json(data),
-                "pairs": tuple(map(PairCounts.from_json, data["pairs"])),
-                "own_pairs": tuple(map(PairCounts.from_json, data["own_pairs"])),
-                "groups": {operator: GroupObservation.from_json(seen) for operator, seen in data["groups"].items()},
-                "filters": tuple(FilterCounts(**entry) for entry in data["filters"]),
-                "predicates": tuple(PredicateCounts(**entry) for entry in data["predicates"]),
-                "figures": SlotFigures(**data["figures"]),
-                "alike": {alias: AlikeCounts(*counts) for alias, counts in data["alike"].items()},
-            }
-        )
 
 
 def with_waiting(report: StreamReport, segment: Segment | None) -> StreamReport:

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from watersmeet.errors import CheckpointError
 
@@ -37,10 +35,6 @@ class Holder:
     # Where results and late rows wait for their delivery, without secrets: for who verifies or copies a checkpoint, and
     # for the next run, whose results may go elsewhere.
     waiting: tuple[str, ...] = ()
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Holder:
-        return cls(**{**data, "waiting": tuple(data["waiting"])})
 
     def __str__(self) -> str:
         """For people.

@@ -6,10 +6,9 @@ Data alone. `adapt/trials.py` says what becomes of trials.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
-from watersmeet.model.slot_figures import Slots, slots_from_json, slots_to_json
+from watersmeet.model.slot_figures import Slots
 from watersmeet.model.statistics import Measured
 
 # Kinds of trials: what was changed.
@@ -32,10 +31,6 @@ class Trial:
     size: int = 0
     notes: Figures = field(default_factory=dict)  # what else is shown to people
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Trial:
-        return cls(**data)
-
 
 @dataclass(frozen=True)
 class Lesson:
@@ -53,10 +48,6 @@ class Lesson:
         """How much of the first figure that was expected has come."""
         name, expected = next(iter(self.trial.expected.items()))
         return max(self.found[name], 1.0) / max(expected, 1.0)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Lesson:
-        return cls(**{**data, "trial": Trial.from_json(data["trial"])})
 
 
 @dataclass(frozen=True)
@@ -109,32 +100,3 @@ class Learned:
     placed_before: int | None = None  # the batch before which slots came or went, or groups were cut, moved or spread
     moved_us: int | None = None  # when a policy last moved groups, where it has to wait for a time
     cannot_spill: bool = False  # nothing could be spilled the last time, and users were told so
-
-    def to_json(self) -> dict[str, Any]:
-        told = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        return {
-            **told,
-            "trials": [asdict(trial) for trial in self.trials],
-            "lessons": [asdict(lesson) for lesson in self.lessons],
-            "look": None if self.look is None else asdict(self.look),
-            "resizing": None if self.resizing is None else asdict(self.resizing),
-            "slots": slots_to_json(self.slots),
-            "by_slot": [measured.to_json() for measured in self.by_slot],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Learned:
-        look, resizing = data["look"], data["resizing"]
-        return cls(
-            **{
-                **data,
-                "trials": tuple(map(Trial.from_json, data["trials"])),
-                "lessons": tuple(map(Lesson.from_json, data["lessons"])),
-                "look": None if look is None else Look(**look),
-                "resizing": None if resizing is None else Resizing(**resizing),
-                "roads": {name: (took[0], took[1]) for name, took in data["roads"].items()},
-                "recent": {name: tuple(series) for name, series in data["recent"].items()},
-                "slots": slots_from_json(data["slots"]),
-                "by_slot": tuple(map(Measured.from_json, data["by_slot"])),
-            }
-        )

@@ -7,17 +7,17 @@ makes the next one from it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from watersmeet.model.file_names import checked_name, checked_names
-from watersmeet.model.file_sums import FileSum, sums_from_json
+from watersmeet.model.file_names import FileName
+from watersmeet.model.file_sums import FileSums
 from watersmeet.model.group_figures import GroupFigures
 from watersmeet.model.ids import FIRST_DELIVERY, DeliveryId, OperatorName, StateName
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
+from watersmeet.model.plain_json import plain_fields, read_fields
 from watersmeet.model.routing import Groups, groups_text, renumber_ranges
-from watersmeet.model.segments import Segment, ranges_from_json
 from watersmeet.model.statistics import Measured
 from watersmeet.plan.spec import PlanSpec
 from watersmeet.state.epochs import NOBODY, Holder
@@ -82,25 +82,6 @@ class Track:
     warming: Warming | None = None  # of one that warms up
     within: Groups | None = None  # None: all groups
 
-    def to_json(self) -> dict[str, Any]:
-        warming = None if self.warming is None else _flat(self.warming)
-        told = {**_flat(self), "spec": self.spec.to_json(), "warming": warming}
-        if self.within is None:
-            del told["within"]
-        return told
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Track:
-        warming, within = data["warming"], data.get("within")
-        return cls(
-            **{
-                **data,
-                "spec": PlanSpec.from_json(data["spec"]),
-                "warming": None if warming is None else Warming(**warming),
-                "within": None if within is None else ranges_from_json(within),
-            }
-        )
-
     def cut(self, group: int) -> Track:
         """After a group has been cut in two. Where shapes differ, there is one partitioning, so it is one of its."""
         return self if self.within is None else replace(self, within=renumber_ranges(self.within, group))
@@ -120,7 +101,7 @@ class StreamProgress:
     rows: int = 0
     late: int = 0
     files: tuple[tuple[str, int], ...] = ()
-    file_lists: tuple[tuple[str, int], ...] = ()  # the name of each list, and how many files it names
+    file_lists: tuple[tuple[FileName, int], ...] = ()  # the name of each list, and how many files it names
     ignored_before_us: int = 0
     ahead: int = 0
     intake: UnfinishedIntake | None = None
@@ -140,9 +121,6 @@ class StreamProgress:
     def watermark_us(self, lateness_us: int) -> int | None:
         return None if self.newest_us is None else self.newest_us - lateness_us
 
-    def to_json(self) -> dict[str, Any]:
-        return {**_flat(self), "intake": None if self.intake is None else asdict(self.intake)}
-
     @property
     def reads_files(self) -> bool:
         return bool(self.files or self.file_lists or self.intake)
@@ -150,17 +128,6 @@ class StreamProgress:
     @property
     def file_count(self) -> int:
         return len(self.files) + sum(count for _, count in self.file_lists)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StreamProgress:
-        return cls(
-            **{
-                **data,
-                "files": tuple((name, time) for name, time in data["files"]),
-                "file_lists": tuple((checked_name(name), count) for name, count in data["file_lists"]),
-                "intake": UnfinishedIntake.from_json(data["intake"]),
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -191,24 +158,13 @@ class Delivery:
     id: DeliveryId
     batch: int
     round: int
-    results: tuple[str, ...] = ()
-    late_files: tuple[str, ...] = ()
-    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of these files
+    results: tuple[FileName, ...] = ()
+    late_files: tuple[FileName, ...] = ()
+    sums: FileSums = field(default_factory=dict)  # of these files
 
     @property
     def files(self) -> tuple[str, ...]:
         return (*self.results, *self.late_files)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Delivery:
-        return cls(
-            **{
-                **data,
-                "results": checked_names(data["results"]),
-                "late_files": checked_names(data["late_files"]),
-                "sums": sums_from_json(data),
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -222,12 +178,8 @@ class Withdrawal:
     version: int  # that went back
     batch: int  # the last one that stands
     how: str  # what becomes of the files: one of `WITHDRAWALS`
-    files: tuple[str, ...] = ()  # results and late rows, wherever they are by now
+    files: tuple[FileName, ...] = ()  # results and late rows, wherever they are by now
     places: tuple[str, ...] = ()  # where runs since have had them wait, without secrets
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Withdrawal:
-        return cls(**{**data, "files": checked_names(data["files"]), "places": tuple(data["places"])})
 
 
 ASIDE, REMOVE, KEEP = "aside", "remove", "keep"
@@ -254,13 +206,6 @@ class GateProgress:
 
     admitted_us: int | None = None
     counted: Mapping[str, Counted] = field(default_factory=dict)  # by stream that has such a window
-
-    def to_json(self) -> dict[str, Any]:
-        return {**_flat(self), "counted": {name: _flat(counted) for name, counted in self.counted.items()}}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GateProgress:
-        return cls(data["admitted_us"], {name: Counted(**counted) for name, counted in data["counted"].items()})
 
 
 @dataclass(frozen=True)
@@ -356,73 +301,12 @@ class Manifest:
         return self.segments.cold_bytes
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "version": self.version,
-            "plan": self.plan,  # for people: the tracks say it in full
-            "query": self.query.to_json(),
-            "tracks": [track.to_json() for track in self.tracks],
-            "placement": self.placement.to_json(),
-            "segments": [segment.to_json() for segment in self.segments.values()],
-            "streams": {name: progress.to_json() for name, progress in self.streams.items()},
-            "batch": None if self.batch is None else asdict(self.batch),
-            "undelivered": [_flat(entry) for entry in self.undelivered],
-            "next_delivery": self.next_delivery,
-            "rows_in": self.rows_in,
-            "rows_out": self.rows_out,
-            "rows_late": self.rows_late,
-            "rows_ahead": self.rows_ahead,
-            "decisions": list(self.decisions),
-            "taken": [entry.to_json() for entry in self.taken],
-            "measured": self.measured.to_json(),
-            "figures": {operator: figures.to_json() for operator, figures in self.figures.items()},
-            "learned": self.learned.to_json(),
-            "holder": _flat(self.holder),
-            "claims": list(self.claims),
-            "id": self.id,
-            "committed_us": self.committed_us,
-            "retention": self.retention.to_json(),
-            "kept_from": self.kept_from,
-            "undone": [list(entry) for entry in self.undone],
-            "withdrawals": [_flat(entry) for entry in self.withdrawals],
-            "library": list(self.library),
-            **({"emitted": dict(self.emitted)} if self.emitted else {}),
-            **({} if self.gate is None else {"gate": self.gate.to_json()}),
-        }
+        """Its fields, and for people the plan, which the tracks say in full."""
+        return {"format": FORMAT, "plan": self.plan, **plain_fields(self)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
-        return cls(
-            version=data["version"],
-            query=QueryIdentity.from_json(data["query"]),
-            tracks=tuple(map(Track.from_json, data["tracks"])),
-            placement=Placement.from_json(data["placement"]),
-            segments=SegmentTable.of(map(Segment.from_json, data["segments"])),
-            streams={name: StreamProgress.from_json(progress) for name, progress in data["streams"].items()},
-            batch=None if data["batch"] is None else BatchRecord(**data["batch"]),
-            undelivered=tuple(map(Delivery.from_json, data["undelivered"])),
-            next_delivery=data["next_delivery"],
-            rows_in=data["rows_in"],
-            rows_out=data["rows_out"],
-            rows_late=data["rows_late"],
-            decisions=tuple(data["decisions"]),
-            taken=tuple(map(Taken.from_json, data["taken"])),
-            measured=Measured.from_json(data["measured"]),
-            figures={operator: GroupFigures.from_json(entry) for operator, entry in data["figures"].items()},
-            learned=Learned.from_json(data["learned"]),
-            holder=Holder.from_json(data["holder"]),
-            claims=tuple(data["claims"]),
-            id=data["id"],
-            committed_us=data["committed_us"],
-            retention=Retention.from_json(data["retention"]),
-            kept_from=data["kept_from"],
-            rows_ahead=data["rows_ahead"],
-            undone=tuple((first, last) for first, last in data["undone"]),
-            withdrawals=tuple(map(Withdrawal.from_json, data["withdrawals"])),
-            library=tuple(data["library"]),
-            emitted=data.get("emitted", {}),
-            gate=GateProgress.from_json(data["gate"]) if "gate" in data else None,
-        )
+        return read_fields(cls, {entry.name: data[entry.name] for entry in fields(cls)})
 
 
 def _flat(value: Any) -> dict[str, Any]:

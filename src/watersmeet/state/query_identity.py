@@ -69,12 +69,3 @@ class QueryIdentity:
     prepared: Mapping[str, str] = field(
         default_factory=dict
     )  # what functions of the user's prepare of rows -> its type
-
-    def to_json(self) -> dict[str, Any]:
-        streams = {name: stream.to_json() for name, stream in self.streams.items()}
-        return {"text": self.text, "streams": streams, "digest": self.digest, "prepared": dict(self.prepared)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> QueryIdentity:
-        streams = {name: StreamIdentity.from_json(entry) for name, entry in data["streams"].items()}
-        return cls(data["text"], streams, data["digest"], data["prepared"])

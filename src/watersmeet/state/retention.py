@@ -13,9 +13,8 @@ each file that is referred to, and those that the newest version does not need b
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 VERSIONS_KEPT = 5  # for inspection, for a reader that is a little behind, and for a step back
 
@@ -26,13 +25,6 @@ class Retention:
 
     versions: int = VERSIONS_KEPT
     for_us: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"versions": self.versions, "for_us": self.for_us}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Retention:
-        return cls(**data)
 
 
 class Committed:

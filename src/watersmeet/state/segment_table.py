@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -134,6 +135,13 @@ class SegmentTable(Mapping[SegmentId, Segment]):
         for segment in segments:
             draft.add(segment)
         return draft.finish()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [segment.to_json() for segment in self.values()]
+
+    @classmethod
+    def from_json(cls, data: Iterable[Mapping[str, Any]]) -> SegmentTable:
+        return cls.of(map(Segment.from_json, data))
 
     def active(self, state: StateName) -> Bucket:
         """The segments of a state that every batch probes."""

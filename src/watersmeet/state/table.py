@@ -30,6 +30,7 @@ from typing import Any
 from watersmeet import faults
 from watersmeet.errors import CheckpointError, InternalError, ResourceError, StateConflictError
 from watersmeet.model.ids import SegmentId
+from watersmeet.model.plain_json import read
 from watersmeet.state.applying import apply, draft_of
 from watersmeet.state.epochs import NOBODY, Holder, TakenOverError
 from watersmeet.state.files import Folder, is_temporary
@@ -273,7 +274,7 @@ class FileTable(Table):
 
     def _taken_over(self, following: Mapping[str, Any]) -> TakenOverError:
         claims = [entry["holder"] for entry in following.get("updates", ()) if entry["update"] == Claim.__name__]
-        return TakenOverError(self.root.path(), Holder.from_json(claims[0]) if claims else NOBODY)
+        return TakenOverError(self.root.path(), read(Holder, claims[0]) if claims else NOBODY)
 
     def _store(self, manifest: Manifest, updates: Sequence[Update]) -> None:
         content = seal(

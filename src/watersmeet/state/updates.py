@@ -1,17 +1,17 @@
 """Every change that a manifest can undergo, as data. `state/applying.py` has what each does.
 
 A commit is a list of updates; the version file holds them as JSON, tagged with the class name. To add a kind of
-change: a dataclass with `from_json` in `UPDATES`, and its `apply` there.
+change: a dataclass that is one of `Update`, and its `apply` there. Their JSON follows from the types of their fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, get_args
 
-from watersmeet.model.file_names import checked_name, checked_names
-from watersmeet.model.file_sums import FileSum, sums_from_json
+from watersmeet.model.file_names import FileName
+from watersmeet.model.file_sums import FileSums
 from watersmeet.model.group_figures import GroupObservation
 from watersmeet.model.ids import (
     FIRST_DELIVERY,
@@ -24,8 +24,9 @@ from watersmeet.model.ids import (
 )
 from watersmeet.model.intake import UnfinishedIntake
 from watersmeet.model.placement import Placement
+from watersmeet.model.plain_json import plain_fields, read
 from watersmeet.model.routing import GroupRange, Groups
-from watersmeet.model.segments import Segment, ranges_from_json
+from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import Measured
 from watersmeet.state.epochs import Holder
 from watersmeet.state.learned import Learned
@@ -41,10 +42,6 @@ class Claim:
 
     holder: Holder
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Claim:
-        return cls(Holder.from_json(data["holder"]))
-
 
 @dataclass(frozen=True)
 class SetPlacement:
@@ -52,20 +49,12 @@ class SetPlacement:
 
     placement: Placement
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SetPlacement:
-        return cls(Placement.from_json(data["placement"]))
-
 
 @dataclass(frozen=True)
 class SetRetention:
     """From now on so many versions are kept, for so long."""
 
     retention: Retention
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SetRetention:
-        return cls(Retention.from_json(data["retention"]))
 
 
 @dataclass(frozen=True)
@@ -79,22 +68,13 @@ class GoBack:
 
     to: Manifest
     how: str
-    files: tuple[str, ...] = ()
+    files: tuple[FileName, ...] = ()
     places: tuple[str, ...] = ()
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GoBack:
-        files, places = checked_names(data["files"]), tuple(data["places"])
-        return cls(Manifest.from_json(data["to"]), data["how"], files, places)
 
 
 @dataclass(frozen=True)
 class MarkWithdrawn:
     """What rollbacks up to now left to be done is done."""
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> MarkWithdrawn:
-        return cls()
 
 
 @dataclass(frozen=True)
@@ -112,11 +92,6 @@ class CutRange:
     first: Mapping[SegmentId, tuple[int, int]]
     shares: Mapping[OperatorName, float]
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CutRange:
-        first = {file: (rows, keys) for file, (rows, keys) in data["first"].items()}
-        return cls(**{**data, "states": tuple(data["states"]), "first": first})
-
 
 @dataclass(frozen=True)
 class Regroup:
@@ -125,20 +100,12 @@ class Regroup:
     placement: Placement
     segments: tuple[Segment, ...]
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Regroup:
-        return cls(Placement.from_json(data["placement"]), tuple(map(Segment.from_json, data["segments"])))
-
 
 @dataclass(frozen=True)
 class SetTracks:
     """The plans at work."""
 
     tracks: tuple[Track, ...]
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SetTracks:
-        return cls(tuple(map(Track.from_json, data["tracks"])))
 
 
 StatePart = tuple[StateName, Groups | None]  # a state in some groups; None: in all
@@ -160,30 +127,10 @@ class SwitchPlan:
     query: QueryIdentity | None = None  # the query that they are plans of, where that was changed
     within: Groups | None = None  # the groups that change, where others do not
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SwitchPlan:
-        query, within = data["query"], data["within"]
-        return cls(
-            tuple(map(Track.from_json, data["tracks"])),
-            _parts(data["dropped"]),
-            _parts(data["reopened"]),
-            tuple(data["operators"]),
-            None if query is None else QueryIdentity.from_json(query),
-            None if within is None else ranges_from_json(within),
-        )
-
-
-def _parts(data: Any) -> tuple[StatePart, ...]:
-    return tuple((StateName(name), None if within is None else ranges_from_json(within)) for name, within in data)
-
 
 @dataclass(frozen=True)
 class AddSegment:
     segment: Segment
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> AddSegment:
-        return cls(Segment.from_json(data["segment"]))
 
 
 @dataclass(frozen=True)
@@ -192,10 +139,6 @@ class ReleaseGroups:
 
     segment: SegmentId
     groups: tuple[GroupRange, ...]
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReleaseGroups:
-        return cls(data["segment"], ranges_from_json(data["groups"]))
 
 
 @dataclass(frozen=True)
@@ -211,11 +154,6 @@ class CloseGroups:
     groups: tuple[GroupRange, ...]
     generation: Generation
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CloseGroups:
-        groups = ranges_from_json(data["groups"])
-        return cls(data["operator"], tuple(data["states"]), groups, data["generation"])
-
 
 @dataclass(frozen=True)
 class CoolGroups:
@@ -224,10 +162,6 @@ class CoolGroups:
     segment: SegmentId
     state: StateName
     groups: tuple[GroupRange, ...]
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CoolGroups:
-        return cls(data["segment"], data["state"], ranges_from_json(data["groups"]))
 
 
 @dataclass(frozen=True)
@@ -248,11 +182,6 @@ class AdvanceStream:
     ahead: int = 0
     intake: UnfinishedIntake | None = None
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> AdvanceStream:
-        files = tuple((name, time) for name, time in data["files"])
-        return cls(**{**data, "files": files, "intake": UnfinishedIntake.from_json(data["intake"])})
-
 
 @dataclass(frozen=True)
 class SetNewest:
@@ -260,10 +189,6 @@ class SetNewest:
 
     stream: str
     newest_us: int
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SetNewest:
-        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -274,14 +199,10 @@ class ListFiles:
     """
 
     stream: str
-    name: str
+    name: FileName
     count: int
     moved: int
-    replaced: tuple[str, ...] = ()
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ListFiles:
-        return cls(**{**data, "name": checked_name(data["name"]), "replaced": checked_names(data["replaced"])})
+    replaced: tuple[FileName, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -289,15 +210,9 @@ class FinishBatch:
     """A batch, or a round of merges, is done; its results are to be delivered."""
 
     batch: BatchRecord
-    results: tuple[str, ...] = ()
-    late_files: tuple[str, ...] = ()
-    sums: Mapping[str, FileSum] = field(default_factory=dict)  # of these files
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> FinishBatch:
-        batch = BatchRecord(**data["batch"])
-        results, late_files = checked_names(data["results"]), checked_names(data["late_files"])
-        return cls(batch, results, late_files, sums_from_json(data))
+    results: tuple[FileName, ...] = ()
+    late_files: tuple[FileName, ...] = ()
+    sums: FileSums = field(default_factory=dict)  # of these files
 
 
 @dataclass(frozen=True)
@@ -308,15 +223,10 @@ class GatherDeliveries:
     """
 
     ids: tuple[DeliveryId, ...]
-    results: tuple[str, ...] = ()
-    late_files: tuple[str, ...] = ()
-    sums: Mapping[str, FileSum] = field(default_factory=dict)
+    results: tuple[FileName, ...] = ()
+    late_files: tuple[FileName, ...] = ()
+    sums: FileSums = field(default_factory=dict)
     next_delivery: DeliveryId = FIRST_DELIVERY
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> GatherDeliveries:
-        results, late_files = checked_names(data["results"]), checked_names(data["late_files"])
-        return cls(tuple(data["ids"]), results, late_files, sums_from_json(data), data["next_delivery"])
 
 
 @dataclass(frozen=True)
@@ -324,10 +234,6 @@ class MarkDelivered:
     """These are known to have been delivered."""
 
     ids: tuple[DeliveryId, ...]
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> MarkDelivered:
-        return cls(tuple(data["ids"]))
 
 
 @dataclass(frozen=True)
@@ -340,21 +246,12 @@ class RecordDecision:
     decision: Mapping[str, Any]
     taken: Taken | None = None
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RecordDecision:
-        taken = data.get("taken")
-        return cls(data["decision"], None if taken is None else Taken.from_json(taken))
-
 
 @dataclass(frozen=True)
 class Learn:
     """What policies have learned."""
 
     learned: Learned
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Learn:
-        return cls(Learned.from_json(data["learned"]))
 
 
 @dataclass(frozen=True)
@@ -363,20 +260,12 @@ class SetLibrary:
 
     plans: tuple[Mapping[str, Any], ...]
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> SetLibrary:
-        return cls(tuple(data["plans"]))
-
 
 @dataclass(frozen=True)
 class ObserveBatch:
     """What a batch says about rates and selectivities; earlier ones fade."""
 
     measured: Measured
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ObserveBatch:
-        return cls(Measured.from_json(data["measured"]))
 
 
 @dataclass(frozen=True)
@@ -387,11 +276,6 @@ class ObserveGroups:
     smoothing: str
     operators: Mapping[OperatorName, GroupObservation]
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ObserveGroups:
-        seen = {operator: GroupObservation.from_json(entry) for operator, entry in data["operators"].items()}
-        return cls(data["batch"], data["smoothing"], seen)
-
 
 @dataclass(frozen=True)
 class PassBoundary:
@@ -400,20 +284,12 @@ class PassBoundary:
     state: StateName
     until_us: int
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> PassBoundary:
-        return cls(**data)
-
 
 @dataclass(frozen=True)
 class PassGate:
     """Rows of streams have entered the join, as the gate says now; it goes with what came of them."""
 
     gate: GateProgress
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> PassGate:
-        return cls(GateProgress.from_json(data["gate"]))
 
 
 @dataclass(frozen=True)
@@ -424,67 +300,42 @@ class ResolveEnds:
     time_us: int
     rank_ends: tuple[tuple[str, int], ...]
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ResolveEnds:
-        return cls(data["segment"], data["time_us"], tuple((stream, end) for stream, end in data["rank_ends"]))
 
-
-class Update(Protocol):
-    """One of `UPDATES`."""
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Update: ...
-
-
-UPDATES: tuple[type[Update], ...] = (
-    Claim,
-    SetPlacement,
-    SetRetention,
-    GoBack,
-    MarkWithdrawn,
-    CutRange,
-    Regroup,
-    SetTracks,
-    SwitchPlan,
-    AddSegment,
-    ReleaseGroups,
-    CloseGroups,
-    CoolGroups,
-    AdvanceStream,
-    SetNewest,
-    ListFiles,
-    FinishBatch,
-    GatherDeliveries,
-    MarkDelivered,
-    ObserveBatch,
-    ObserveGroups,
-    PassBoundary,
-    PassGate,
-    ResolveEnds,
-    RecordDecision,
-    Learn,
-    SetLibrary,
+Update = (
+    Claim
+    | SetPlacement
+    | SetRetention
+    | GoBack
+    | MarkWithdrawn
+    | CutRange
+    | Regroup
+    | SetTracks
+    | SwitchPlan
+    | AddSegment
+    | ReleaseGroups
+    | CloseGroups
+    | CoolGroups
+    | AdvanceStream
+    | SetNewest
+    | ListFiles
+    | FinishBatch
+    | GatherDeliveries
+    | MarkDelivered
+    | ObserveBatch
+    | ObserveGroups
+    | PassBoundary
+    | PassGate
+    | ResolveEnds
+    | RecordDecision
+    | Learn
+    | SetLibrary
 )
-_BY_NAME = {kind.__name__: kind for kind in UPDATES}
+_BY_NAME: dict[str, type[Update]] = {kind.__name__: kind for kind in get_args(Update)}
 
 
 def update_to_json(update: Update) -> dict[str, Any]:
-    values = {entry.name: getattr(update, entry.name) for entry in fields(update)}  # type: ignore[arg-type]
-    return {"update": type(update).__name__, **{name: _plain(value) for name, value in values.items()}}
-
-
-def _plain(value: Any) -> Any:
-    """A field of an update as plain JSON data."""
-    if hasattr(value, "to_json"):
-        return value.to_json()
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {entry.name: _plain(getattr(value, entry.name)) for entry in fields(value)}
-    return value
+    return {"update": type(update).__name__, **plain_fields(update)}
 
 
 def update_from_json(data: Mapping[str, Any]) -> Update:
-    return _BY_NAME[data["update"]].from_json({name: value for name, value in data.items() if name != "update"})
+    return read(_BY_NAME[data["update"]], {name: value for name, value in data.items() if name != "update"})

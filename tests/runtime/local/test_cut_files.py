@@ -7,7 +7,6 @@ import json
 import os
 import random
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from hypothesis import strategies as st
 
 from watersmeet.errors import InputError
 from watersmeet.model.intake import NO_LIMITS, BatchLimits, UnfinishedIntake
+from watersmeet.model.plain_json import plain, read
 from watersmeet.model.streams import Stream
 from watersmeet.runtime import file_formats
 from watersmeet.runtime.local.sources import FileSource, RowsSource
@@ -90,7 +90,7 @@ def test_cut_anywhere_and_gone_on_by_anyone(form: str, files: list[Rows], line_e
                 rows_limit = draw.choice([None, 1, 2, 3, 5])
                 bytes_limit = draw.choice([None, 1, 30, 60, 200])
                 reading = source(folder, form, BatchLimits(rows_limit, bytes_limit))
-                intake = None if intake is None else UnfinishedIntake.from_json(json.loads(json.dumps(asdict(intake))))
+                intake = None if intake is None else read(UnfinishedIntake, json.loads(json.dumps(plain(intake))))
             pulled = reading.pull(done, intake)
             if pulled is None:
                 break

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from watersmeet import errors
 from watersmeet.errors import InternalError, WatersmeetError
+from watersmeet.model.plain_json import plain, read
 from watersmeet.model.segments import Segment
 from watersmeet.runtime.reports import StreamReport, TaskReport
 
@@ -51,7 +52,7 @@ def report_cell(part: int, report: StreamReport | TaskReport | WatersmeetError) 
         fields = {k: asdict(v) if isinstance(v, errors.Span) else v for k, v in report.__dict__.items()}
         content: dict[str, Any] = {"error": type(report).__name__, "fields": fields}
     else:
-        content = {"stream" if isinstance(report, StreamReport) else "task": report.to_json()}
+        content = {"stream" if isinstance(report, StreamReport) else "task": plain(report)}
     return Cell(part, DRIVER, 0, pa.py_buffer(json.dumps(content).encode()))
 
 
@@ -74,8 +75,8 @@ def read_report(data: bytes) -> StreamReport | TaskReport:
         kind = getattr(errors, content["error"], InternalError)
         raise errors.rebuild(kind, fields)
     if "stream" in content:
-        return StreamReport.from_json(content["stream"])
-    return TaskReport.from_json(content["task"])
+        return read(StreamReport, content["stream"])
+    return read(TaskReport, content["task"])
 
 
 def to_arrow(cells: Iterable[Cell]) -> Iterator[pa.RecordBatch]:
