@@ -180,6 +180,7 @@ class JudgedJob:
                 'format = "parquet"',
                 f'path = "in/{name}"',
                 f'schema = "{case.declared(name)}"',
+                'time_unit = "us"',
                 f'lateness = "{case.lateness_us} microseconds"',
                 "options = { maxFilesPerTrigger = 1 }",
             ]
