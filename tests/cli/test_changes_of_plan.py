@@ -75,7 +75,7 @@ def changes(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
         ),
         (
             forced(2, "mjoin", by="moving-stat"),
-            'unknown way to change the plan "moving-stat"\ndetail: There are auto, ',
+            'unknown way to change the plan "moving-stat"\ndetail: It is one of auto, ',
         ),
         (
             "[[adapt.force]]\nat_batch = 2\nspill_share = 0.5\nby = 'auto'",
