@@ -39,7 +39,6 @@ from watersmeet.model.predicates import Predicate, Preparation, function_name
 from watersmeet.model.schema import normal_type
 
 Function = Callable[..., Any]
-Functions = Mapping[str, Function]  # a `Predicate` is one, too
 Prepare = Function | Sequence[Function | None] | Mapping[str, Function]
 Type: TypeAlias = "pa.DataType | str"
 Types: TypeAlias = "Type | Sequence[Type | None] | Mapping[str, Type]"

@@ -309,10 +309,5 @@ class Manifest:
         return read_fields(cls, {entry.name: data[entry.name] for entry in fields(cls)})
 
 
-def _flat(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass that holds plain values: as `asdict`, without copying them."""
-    return {entry.name: getattr(value, entry.name) for entry in fields(value)}
-
-
 def _latest(times: Iterable[int | None]) -> int | None:
     return max((time for time in times if time is not None), default=None)
