@@ -306,6 +306,7 @@ class Ground(ABC):
                 'format = "parquet"',
                 f'path = "{self.feed.folder / name}"',
                 f'schema = "{self.shape.declared(name)}"',
+                'time_unit = "us"',
                 f'lateness = "{LATENESS_FILES * FILE_US} microseconds"',
                 "options = { maxFilesPerTrigger = 1 }",
             ]
