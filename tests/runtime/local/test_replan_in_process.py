@@ -77,7 +77,8 @@ def test_replan_is_on_unless_a_plan_is_named(measured: mock.Mock) -> None:
     query = wm.sql(TEXT, streams=streams(flip=12))
     found = {}
     for name, settings in {"auto": {}, "named": {"plan": "mjoin"}, "off": {"replan": "off"}}.items():
-        with mock.patch("watersmeet.runtime.local.in_memory.open_run", side_effect=LookupError) as opened, pytest.raises(LookupError):
+        opening = mock.patch("watersmeet.runtime.local.in_memory.open_run", side_effect=LookupError)
+        with opening as opened, pytest.raises(LookupError):
             query.run(**settings)  # type: ignore[arg-type]
         found[name] = opened.call_args.args[1].memory.replan.trigger
     assert found == {"auto": "refined", "named": "off", "off": "off"}
