@@ -172,7 +172,6 @@ def make_chaos_job(chaos_inputs: Path) -> MakeJob:
                 f'path = "{inputs / name}"',
                 'schema = "k BIGINT, v BIGINT, v2 BIGINT, ts BIGINT"',
                 'time_unit = "us"',
-                'time_unit = "us"',
                 'lateness = "500 milliseconds"',
                 "options = { maxFilesPerTrigger = 1 }",
             ]
