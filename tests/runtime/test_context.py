@@ -17,7 +17,8 @@ from watersmeet.model.placement import Placement
 from watersmeet.model.segments import Segment
 from watersmeet.model.time_units import TimeColumn
 from watersmeet.plan.physical import PhysicalPlan
-from watersmeet.runtime.context import BatchContext, watermarks_us
+from watersmeet.runtime.context import BatchContext
+from watersmeet.runtime.watermarks import watermarks_us
 from watersmeet.state.applying import apply_all
 from watersmeet.state.ledger import Ledgers
 from watersmeet.state.manifest import BatchRecord, Manifest

@@ -23,7 +23,7 @@ from watersmeet.errors import QueryError
 from watersmeet.model.segments import WAITING
 from watersmeet.run.ending import Ending
 from watersmeet.runtime.clock import utc_us
-from watersmeet.runtime.context import late_before_us, stream_watermarks_us, watermarks_us
+from watersmeet.runtime.watermarks import late_before_us, stream_watermarks_us, watermarks_us
 from watersmeet.state.folders import CheckpointFolders
 from watersmeet.state.manifest import Manifest
 from watersmeet.state.table import FileTable

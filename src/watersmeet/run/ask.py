@@ -11,8 +11,8 @@ from watersmeet.adapt.decisions.effects import Effects
 from watersmeet.adapt.decisions.work import Work
 from watersmeet.run.change import abandon
 from watersmeet.run.steps import Ask, SetOut, Taken, take, with_work
-from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.cutting import count_cut
+from watersmeet.runtime.watermarks import watermarks_us
 from watersmeet.state.shapes import plan_of
 from watersmeet.state.updates import Learn
 

@@ -18,10 +18,11 @@ from watersmeet.run.ending import Ending
 from watersmeet.run.steps import Announce, Ask, Conclude, RunBatch, RunRound, Taken, Tidy, deliver_all, take
 from watersmeet.runtime.ahead import take_limits
 from watersmeet.runtime.commit import batch_commit, of_joins, slots_of
-from watersmeet.runtime.context import BatchContext, stream_watermarks_us, watermarks_us
+from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.events import batch_event, warn
 from watersmeet.runtime.gate import GateStep
 from watersmeet.runtime.reports import Backlog, TaskReport, merge_stream_reports
+from watersmeet.runtime.watermarks import stream_watermarks_us, watermarks_us
 from watersmeet.settings.words import AUTO, OFF
 from watersmeet.state.boundaries import Boundaries, due_boundaries
 from watersmeet.state.by_slot import state_bytes_by_slot

@@ -33,8 +33,8 @@ from watersmeet.plan.layout import lay_out_spec
 from watersmeet.plan.matching import Matching, match_plans
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.plan.query import Query
-from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.seeding import Seeding
+from watersmeet.runtime.watermarks import watermarks_us
 from watersmeet.state.expiry import horizon_us
 from watersmeet.state.manifest import Manifest, Track, Warming
 from watersmeet.state.shapes import shapes_of, shared_out

@@ -45,9 +45,9 @@ from watersmeet.run.steps import (
     deliver_all,
     take,
 )
-from watersmeet.runtime.context import watermarks_us
 from watersmeet.runtime.reports import TaskReport
 from watersmeet.runtime.seeding import Seeding
+from watersmeet.runtime.watermarks import watermarks_us
 from watersmeet.start.placing import placement_after_change
 from watersmeet.state.expiry import expire_made
 from watersmeet.state.identity import identify

@@ -12,8 +12,9 @@ from watersmeet.model.ids import OperatorName
 from watersmeet.model.quantities import microseconds
 from watersmeet.model.slot_figures import Slots, add_up, follow
 from watersmeet.model.statistics import Measured, add_alike, add_counts
-from watersmeet.runtime.context import BatchContext, at_gate, stream_watermarks_us
+from watersmeet.runtime.context import BatchContext
 from watersmeet.runtime.reports import StreamReport, TaskReport, merge_stream_reports
+from watersmeet.runtime.watermarks import at_gate, stream_watermarks_us
 from watersmeet.state.expiry import expire
 from watersmeet.state.learned import Learned
 from watersmeet.state.manifest import BatchRecord, Manifest, StreamProgress

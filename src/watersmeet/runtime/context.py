@@ -15,20 +15,19 @@ from watersmeet.kernel.counting import CountedRows
 from watersmeet.model.bounds import Bounds
 from watersmeet.model.ids import UNITED, Generation, OperatorName, Partitioning, StateName
 from watersmeet.model.placement import Placement
-from watersmeet.model.quantities import microseconds
 from watersmeet.model.routing import GroupRange, Groups, expand_ranges, union_ranges
 from watersmeet.model.segments import Segment
 from watersmeet.model.statistics import PredicateCounts
 from watersmeet.model.time_units import TimeColumn
-from watersmeet.plan.count_windows import counted_streams
 from watersmeet.plan.physical import LeafPort, Node, PhysicalPlan, Stage, State
 from watersmeet.plan.query import Query
 from watersmeet.plan.spreading import Shares, spread_stages
 from watersmeet.runtime.gate import GateForTasks, GateStep, WaitingPiece
+from watersmeet.runtime.watermarks import late_before_us, passed_ranks, watermarks_us
 from watersmeet.state.boundaries import Boundaries
 from watersmeet.state.expiry import Watermarks, emitted_until_us, horizon_us
 from watersmeet.state.ledger import Ledgers
-from watersmeet.state.manifest import GateProgress, Manifest
+from watersmeet.state.manifest import Manifest
 from watersmeet.state.output_names import Stamp
 
 
@@ -297,50 +296,3 @@ class BatchContext:
     def _traced(self, stage: Stage) -> Iterable[Node]:
         """The joins that rows of a stage may have come through: those of its own shape."""
         return self.plan.operators.values() if stage.within is None else stage.operators
-
-
-def watermarks_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
-    """How far each stream has come in the join, as of the last batch: what waits at the gate is still to come."""
-    return at_gate(plan, stream_watermarks_us(plan, manifest), manifest.gate)
-
-
-def at_gate(plan: PhysicalPlan, marks: Watermarks, gate: GateProgress | None) -> dict[str, int | None]:
-    """Watermarks of streams, as far as the join knows of them."""
-    if not counted_streams(plan.query):
-        return dict(marks)
-    admitted = None if gate is None else gate.admitted_us
-    return {name: None if mark is None or admitted is None else min(mark, admitted) for name, mark in marks.items()}
-
-
-def late_before_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
-    """The time before which rows of each stream are late.
-
-    Of a stream that is counted, rows are too that are before what has entered: its rows up to there have been counted.
-    Of all others, rows whose counts are not known any more. That says no more than watermarks do, unless the input had
-    come to its end before, or somebody has set a watermark back or allowed for more lateness.
-    """
-    marks = stream_watermarks_us(plan, manifest)
-    gate = manifest.gate
-    if gate is None:
-        return marks
-    counted = counted_streams(plan.query)
-    known = [each.before_us for each in gate.counted.values()]
-    floors = {stream: [gate.admitted_us] if stream in counted else known for stream in marks}
-    return {
-        stream: max((time for time in (mark, *floors[stream]) if time is not None), default=None)
-        for stream, mark in marks.items()
-    }
-
-
-def passed_ranks(manifest: Manifest) -> dict[str, int]:
-    """For each stream that is counted, the count that no row which enters will be below."""
-    return {} if manifest.gate is None else {name: each.rows for name, each in manifest.gate.counted.items()}
-
-
-def stream_watermarks_us(plan: PhysicalPlan, manifest: Manifest) -> dict[str, int | None]:
-    """How far each stream has come, as of the last batch."""
-    lateness = {entry.stream.name: microseconds(entry.stream.lateness) for entry in plan.query.inputs}
-    return {
-        name: manifest.streams[name].watermark_us(lateness[name]) if name in manifest.streams else None
-        for name in plan.streams
-    }

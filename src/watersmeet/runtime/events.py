@@ -14,8 +14,8 @@ from watersmeet.model.routing import groups_text
 from watersmeet.model.slot_figures import SlotFigures, Slots
 from watersmeet.plan.physical import PhysicalPlan, State
 from watersmeet.runtime.clock import utc_us
-from watersmeet.runtime.context import stream_watermarks_us
 from watersmeet.runtime.reports import Backlog
+from watersmeet.runtime.watermarks import stream_watermarks_us
 from watersmeet.start.promises import Promises
 from watersmeet.start.start_plan import StartPlan
 from watersmeet.state.by_slot import active_bytes_by_slot, owing_by_slot

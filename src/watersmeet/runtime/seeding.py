@@ -37,8 +37,9 @@ from watersmeet.model.routing import GroupRange, Groups
 from watersmeet.model.segments import Segment
 from watersmeet.plan.matching import FedPort, Matching
 from watersmeet.plan.physical import PhysicalPlan, Stage, State
-from watersmeet.runtime.context import Seeds, StageContext, watermarks_us
+from watersmeet.runtime.context import Seeds, StageContext
 from watersmeet.runtime.stages.slot_state import slices_of
+from watersmeet.runtime.watermarks import watermarks_us
 from watersmeet.state.expiry import horizon_us
 from watersmeet.state.manifest import Manifest, Warming
 from watersmeet.state.output_names import Stamp
