@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from watersmeet.kernel.dealing import places_of
 from watersmeet.kernel.indexed import Indexed
-from watersmeet.kernel.prepare import cut
 from watersmeet.kernel.rows import sort_by_hash, take
+from watersmeet.kernel.to_slots import cut
 from watersmeet.model.ids import Partitioning
 from watersmeet.model.placement import Placement
 

@@ -169,7 +169,8 @@ def test_the_state_stays_bounded_over_many_batches(plan: str, batches: int) -> N
     assert second_half[0] <= first[0] * 1.15
     assert second_half[1] <= first[1] * 1.2
     assert run.run.manifest.gate is not None
-    assert run.run.manifest.gate.counted["A"].rows > batches - 10
+    # B comes every seven seconds, may be three late, and counts as of the batch before.
+    assert run.run.manifest.gate.counted["A"].rows >= batches - 11
 
 
 def test_what_waits_outlives_other_groups_and_is_found_sound(tmp_path: Path) -> None:

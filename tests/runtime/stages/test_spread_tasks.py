@@ -10,7 +10,7 @@ import pytest
 from runtime.stages.small_tasks import K0, LOWER, PLAN, A, B, Task, batch, group_of
 from runtime.stages.test_stages import Results, port
 from small_plans import GROUPS, named
-from watersmeet.kernel.prepare import cut
+from watersmeet.kernel.to_slots import cut
 from watersmeet.model.bounds import Bounds
 from watersmeet.plan.spreading import spread_stages
 from watersmeet.runtime.spool import Spool

@@ -205,8 +205,9 @@ class StageTask:
             if ahead is not None:
                 self._note_unsent(exchange, rows.num_rows - onward.num_rows)
             routing = self.context.placement.of(exchange.partitioning)
-            stage = self.context.port_stage[exchange.port]
-            sent = to_slots(onward, routing, exchange.reach, self.context.shares.get(stage, ()), exchange.aliases)
+            shares = self.context.shares
+            shared = shares.get(self.context.port_stage[exchange.port], ()) if shares else ()
+            sent = to_slots(onward, routing, exchange.reach, shared, exchange.aliases)
             self._sent += [Sent(to, exchange.port, self.spool.put(piece)) for to, piece in sent]
 
     def _look_ahead(self, exchange: Exchange, rows: int) -> HashFilter | None:
