@@ -12,19 +12,26 @@ import os
 import sys
 import traceback
 from contextlib import suppress
-from importlib import metadata
+from importlib import import_module, metadata
 
-from watersmeet.cli.command_parser import add_commands
+from watersmeet.cli.command_parser import Command, add_commands
 from watersmeet.errors import TRACE, InternalError, WatersmeetError, traces_wanted
 from watersmeet.secrets import hide
 
+# Each module is written where it is imported, so that nothing runs what it has read.
 COMMANDS = {
-    "run": "run a job",
-    "explain": "show the plan of a job, without running it",
-    "schema": "print the JSON Schema of job files, for editors",
-    "generate": "write synthetic or Nexmark streams to files",
-    "state": "show what a checkpoint holds, and look after it",
-    "demo": "run the main job on generated streams, and check its answer",
+    "run": Command("run a job", lambda: import_module("watersmeet.cli.run")),
+    "explain": Command("show the plan of a job, without running it", lambda: import_module("watersmeet.cli.explain")),
+    "schema": Command(
+        "print the JSON Schema of job files, for editors", lambda: import_module("watersmeet.cli.schema")
+    ),
+    "generate": Command(
+        "write synthetic or Nexmark streams to files", lambda: import_module("watersmeet.cli.generate")
+    ),
+    "state": Command("show what a checkpoint holds, and look after it", lambda: import_module("watersmeet.cli.state")),
+    "demo": Command(
+        "run the main job on generated streams, and check its answer", lambda: import_module("watersmeet.cli.demo")
+    ),
 }
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -62,7 +69,7 @@ def run_parsed(args: argparse.Namespace) -> int:
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="watersmeet", description="Adaptive multi-way stream joins.")
     parser.add_argument("--version", action="version", version=f"watersmeet {_version()}")
-    add_commands(parser, COMMANDS, "watersmeet.cli", title="commands", metavar="COMMAND")
+    add_commands(parser, COMMANDS, title="commands", metavar="COMMAND")
     return parser
 
 
