@@ -85,7 +85,7 @@ def measure_costs() -> CostConstants:
 
 
 def _plan_of(text: str) -> PhysicalPlan:
-    streams = {name: Stream(name, _SCHEMA, "ts", timedelta(0)) for name in "AB"}
+    streams = {name: Stream(name, _SCHEMA, "ts", timedelta(0), time_unit="us") for name in "AB"}
     query = bind(text, streams, {})
     return lay_out(query, mjoin(query))
 
